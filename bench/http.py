@@ -33,7 +33,7 @@ async def serve_until_told(folder: Path) -> None:
     engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     try:
         await engine.hold()
-        await engine.register(compile_definition(QUICK))
+        await engine.workflows.register(compile_definition(QUICK))
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         await serve(create_app(engine), "127.0.0.1", 0, lambda port: print(port, flush=True), stop)

@@ -36,7 +36,7 @@ async def _open(folder: Path) -> Engine:
 async def _register(engine: Engine, name: str, nodes: list[dict[str, Any]]) -> str:
     compiled = compile_definition({"name": name, "nodes": nodes})
     assert compiled.ir is not None, compiled.problems
-    await engine.register(compiled)
+    await engine.workflows.register(compiled)
     return compiled.ir.hash
 
 
@@ -55,7 +55,7 @@ async def _run_all(engine: Engine, ir: str, count: int, prefix: str = "run-") ->
     stop = engine.listen(listen)
     start = time.perf_counter()
     requests = (Request(kind="start", run_id=f"{prefix}{n:06}", ir=ir) for n in range(count))
-    await asyncio.gather(*(engine.request(request) for request in requests))
+    await asyncio.gather(*(engine.runs.request(request) for request in requests))
     await done.wait()
     stop()
     return time.perf_counter() - start
@@ -102,7 +102,7 @@ async def waiting(folder: Path) -> dict[str, Any]:
     count = 10_000
     for first in range(0, count, 1000):
         await asyncio.gather(
-            *(engine.request(Request(kind="start", run_id=f"w{n:06}", ir=ir)) for n in range(first, first + 1000))
+            *(engine.runs.request(Request(kind="start", run_id=f"w{n:06}", ir=ir)) for n in range(first, first + 1000))
         )
     await engine.close()
     del engine
@@ -110,7 +110,7 @@ async def waiting(folder: Path) -> dict[str, Any]:
     before = memory_mb()
     start = time.perf_counter()
     again = await _open(folder)
-    reply = await again.request(Request(kind="pause", run_id="w000000"))
+    reply = await again.runs.request(Request(kind="pause", run_id="w000000"))
     seconds = time.perf_counter() - start
     assert reply.state == "paused", reply
     after = memory_mb()

@@ -10,15 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from perdure import clock as clocks
 from perdure import deployment
-from perdure.blobs import INLINE_BYTES, BlobStore
+from perdure.blobs import BlobStore
 from perdure.clock import Clock, OffsetClock
 from perdure.contents import Contents
 from perdure.deployment import (
@@ -30,41 +28,37 @@ from perdure.deployment import (
     open_transport,
     open_vault,
 )
-from perdure.errors import NotFound, SettingsInvalid
+from perdure.errors import SettingsInvalid
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.python_code import Job
-from perdure.journal import HeldBy, HolderLock, Journal, RunRecord
+from perdure.journal import HeldBy, HolderLock, Journal
 from perdure.kernel import events as e
 from perdure.kernel.state import State
-from perdure.model import Compiled, DefinitionError
-from perdure.model import ir as irs
-from perdure.model.ir import IR
 from perdure.nodes import installed
 from perdure.nodes.registry import Registry
-from perdure.runtime.checking import Checker
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.handled import Handled, begin_handled
 from perdure.runtime.coordinator.handover import Handover
 from perdure.runtime.coordinator.leftovers import Others, find_left_alone, list_active
 from perdure.runtime.coordinator.library import Library
-from perdure.runtime.coordinator.listener import Listener, handle
-from perdure.runtime.coordinator.parked import find_mistakes_of
+from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.coordinator.partitions import Sharing
-from perdure.runtime.coordinator.quarantine import look
 from perdure.runtime.coordinator.receiver import Receiver
-from perdure.runtime.coordinator.requests import Reply, Request, decode_request, encode_request, slim
 from perdure.runtime.coordinator.roster import Roster
 from perdure.runtime.coordinator.sight import Sight
+from perdure.runtime.feed import Feed
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.parts import Parts
 from perdure.runtime.patience import first_of, insist
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.reclaimer import Reclaimer
+from perdure.runtime.runs import Runs
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker import capture
 from perdure.runtime.worker.claims import Claims, Owner, describe_process, root_of, this_process
 from perdure.runtime.worker.logs import LogKeeper
 from perdure.runtime.worker.worker import Worker
+from perdure.runtime.workflows import Workflows
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
 from perdure.settings import Settings
@@ -73,7 +67,6 @@ from perdure.transports.local import LocalTransport
 
 logger = logging.getLogger("perdure.engine")
 
-_FOLLOW_SECONDS = 0.05
 _SETTLE_SECONDS = 5.0
 """The most seconds that writing the last results may take at shutdown."""
 CommitListener = Callable[[State, list[e.Event]], None]
@@ -109,8 +102,6 @@ class Engine:
         self.blobs = blobs
         self.contents = Contents(blobs)
         self.library = Library(journal, blobs)
-        self.own: set[str] = set()
-        """Runs that this process was asked to run itself; it has, or should have, the functions they call."""
         self.others: Others = "all"
         self.lock: HolderLock | None = None
         self.holder: HeldBy | None = None
@@ -121,7 +112,8 @@ class Engine:
         self._concurrency = concurrency
         self._sandbox: Sandbox | None = None
         self.parts = Parts()
-        self._listeners: list[CommitListener] = []
+        self.feed = Feed(journal, clock, self.parts, self._decides)
+        self._listeners: list[CommitListener] = [self.feed.hear]
         self.coordinator: Coordinator | None = None
         self.sharing: Sharing | None = None
         self.worker: Worker | None = None
@@ -130,6 +122,20 @@ class Engine:
         self._shared: SharedTransport | None = None  # the same object in a distributed engine
         self._logs: LogKeeper | None = None
         self.handover = Handover(journal, clock)
+        self.workflows = Workflows(journal, self.library, registry, blobs, coordinator=lambda: self.coordinator)
+        self.runs = Runs(
+            journal,
+            clock,
+            registry,
+            library=self.library,
+            contents=self.contents,
+            parts=self.parts,
+            handover=self.handover,
+            feed=self.feed,
+            distributed=self.distributed,
+            coordinator=lambda: self.coordinator,
+            take_over=lambda: self.hold(work=False),
+        )
         ask_workers = None if remote is None else self._list_workers
         self.sight = Sight(clock, self._tempo.dead_seconds, claims, lambda: self.worker, ask_workers)
 
@@ -183,6 +189,9 @@ class Engine:
     def holds(self) -> bool:
         """Whether this engine decides for runs: for all of them, or for a share."""
         return self.lock is not None or self.sharing is not None
+
+    def _decides(self, run_id: str) -> bool:
+        return self.coordinator is not None and self.coordinator.share.holds(run_id)
 
     @property
     def distributed(self) -> bool:
@@ -302,7 +311,7 @@ class Engine:
             limits=transport.limits,
             bounds=self._bounds,
         )
-        self.coordinator.handling.own = self.own
+        self.coordinator.handling.own = self.runs.own
         self.coordinator.handling.where = describe_process()
         self.coordinator.blame.write_to(self._handled)
         self.parts.spawn("coordinator", self.coordinator.run())
@@ -328,7 +337,7 @@ class Engine:
         assert self.transport is not None
         crashed = self.read_left_claims()
         left = self.coordinator.publisher.left = await find_left_alone(
-            self.journal, self.clock, self.others, crashed, self.own
+            self.journal, self.clock, self.others, crashed, self.runs.own
         )
         worker_id = f"local-{self.clock.new_id()[-8:]}"
         if self._claims_path is not None:
@@ -410,6 +419,7 @@ class Engine:
                 await self.parts.end("sharing")  # otherwise it would lease again what it hands over
                 await first_of(self.sharing.leave(), self.clock.sleep(_SETTLE_SECONDS))
             self.coordinator.stop()
+        self.feed.close()
         await self._stop()
         if last is not None:
             await last()
@@ -443,87 +453,7 @@ class Engine:
                     await self.receiver.settled(self.worker.reported)
                 await self.coordinator.settled()
 
-    # -- workflows and runs --------------------------------------------------------------------------------------------
-
-    async def register(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> tuple[IR, int]:
-        """Store a workflow and return its IR and version; registering the same definition again gives the same
-        version."""
-        ir = await self.keep(compiled, tenant=tenant, checked=checked)
-        body = f"definition:{ir.hash}"
-        return ir, await self.journal.register_workflow(ir.name, body, ir_hash=ir.hash, tenant=tenant)
-
-    @property
-    def checker(self) -> Checker:
-        """The checker that decides whether a definition can be stored here."""
-        return Checker(self.registry, self.blobs, self.library.find_workflow)
-
-    async def keep(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> IR:
-        """Store a definition without making it a version of its workflow; a patch names it by its hash. With `checked`
-        it has passed the checker already."""
-        ir = compiled.get_ir()
-        problems = () if checked else await self.checker.find_problems(compiled, tenant=tenant)
-        if any(problem.severity == "error" for problem in problems):
-            raise DefinitionError((*compiled.problems, *problems))
-        body = msgspec.json.encode(compiled.definition, order="deterministic")
-        await self.library.put(ir.hash, "ir", irs.encode(ir))
-        await self.library.put(f"definition:{ir.hash}", "definition", body)
-        self.library.add(ir)
-        if self.coordinator is not None:
-            self.coordinator.library.add(ir)
-        return ir
-
-    def new_run_id(self) -> str:
-        """A new run id, if possible one that this process decides for itself, so that no other process has to be
-        asked."""
-        new_id = self.clock.new_id
-        return new_id() if self.coordinator is None else self.coordinator.share.draw(new_id)
-
-    async def request(self, request: Request) -> Reply:
-        """Decide a request here, or hand it to the process that holds its run."""
-        if request.kind == "start" and not self.distributed:
-            self.own.add(request.run_id)
-        # Encoded even where it is decided here, which costs microseconds: what cannot be stored is refused before it is
-        # decided, and the decision sees what a replay will see, a copy without tuples and NaN.
-        if (reply := await self._refuse_config(request)) is not None:
-            return reply
-        body = encode_request(request)
-        if len(body) > INLINE_BYTES:
-            body = encode_request(await slim(request, self.contents, self.journal))
-        if self.coordinator is not None and self.coordinator.share.holds(request.run_id):
-            self.parts.check()
-            reply = await handle(self.coordinator, decode_request(body))
-            if reply.code != "moved":
-                return reply
-        return await self.handover.ask(request.run_id, body, self._decides, _FOLLOW_SECONDS)
-
-    async def _refuse_config(self, request: Request) -> Reply | None:
-        """The refusal of a requeue whose config cannot be used. It is checked here, where its content is at hand: it
-        may be stored as a blob by the time it is decided on."""
-        if request.kind != "requeue" or request.config is None:
-            return None
-        record = await self.journal.find_run(request.run_id)
-        mistakes = [] if record is None else find_mistakes_of(self.registry, await self.state_of(record), request)
-        if not mistakes:
-            return None
-        message = f"the config for node {request.node} cannot be used: {'; '.join(mistakes)}"
-        return Reply(run_id=request.run_id, code="bad_config", message=message, problems=tuple(mistakes))
-
-    async def _decides(self) -> bool:
-        """Whether an answer will come: a holder decides, or this process has become the holder because the last one is
-        gone."""
-        if await self.hold(work=False):
-            self.parts.check()
-        return not self.distributed
-
-    async def state(self, run_id: str) -> State:
-        """The durable state of a run."""
-        record = await self.journal.find_run(run_id)
-        if record is None:
-            raise NotFound(f"there is no run {run_id}; `perdure runs list` shows those there are")
-        return await self.state_of(record)
-
-    async def state_of(self, record: RunRecord) -> State:
-        return await look(self.journal, self.library, record)
+    # -- commits -------------------------------------------------------------------------------------------------------
 
     def listen(self, listener: CommitListener) -> Callable[[], None]:
         """Call `listener` for every commit of this process as it becomes durable. Returns a function that ends this."""
@@ -532,31 +462,9 @@ class Engine:
 
     def _tell(self, state: State, events: list[e.Event]) -> None:
         if state.terminal:
-            self.own.discard(state.run_id)
+            self.runs.own.discard(state.run_id)
         for listener in list(self._listeners):
             try:
                 listener(state, events)
             except Exception:  # whatever a listener does, the runs go on
                 logger.exception("a listener failed at run %s", state.run_id)
-
-    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[e.Event]:
-        """The run's events as they become durable, in whichever process they are decided. Never ends by itself."""
-        changed = asyncio.Event()
-        stop = self.listen(lambda state, events: changed.set() if state.run_id == run_id else None)
-        try:
-            while True:
-                self.parts.check()
-                changed.clear()
-                stored = await self.journal.read_events(run_id, after)
-                for one in stored:
-                    after = one.seq
-                    yield e.decode(one.body)
-                if not stored:
-                    await self._changed(changed)
-        finally:
-            stop()
-
-    async def _changed(self, changed: asyncio.Event) -> None:
-        """Wait until something of the run became durable, a part of the engine gave up, or it is time to look."""
-        beat = [self.clock.sleep(_FOLLOW_SECONDS)] if self.coordinator is None or self.distributed else []
-        await first_of(changed.wait(), self.parts.broken.wait(), *beat)

@@ -26,7 +26,7 @@ async def server(tmp_path):
 async def test_every_id_of_children_in_maps_in_loops_is_found_as_it_is_written(server):
     human = {"id": "ask", "type": "human", "config": {}}
     child = workflow(human, task("pay", "fail", **PARKED), name="child")
-    await server.engine.register(compile_definition(child))
+    await server.engine.workflows.register(compile_definition(child))
     each = {"id": "each", "type": "map", "config": {"over": [1, 2], "workflow": "child"}}
     one = task("one", "fail", retry={"max_attempts": 1})
     items = {"id": "items", "type": "map", "config": {"over": [1], "node": one}, "on_failure": "park"}

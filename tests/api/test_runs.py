@@ -63,7 +63,7 @@ async def test_a_start_that_would_wait_longer_than_a_start_may_is_refused_with_t
     assert response.status_code == 422
     assert "300" in response.json()["detail"]
     with pytest.raises(Invalid, match="wait_seconds is at most 300, this is 301") as refused:
-        await Service(server.engine, LOCAL, server.app.state.site.feed).runs.start(definition=TWO, wait_seconds=301)
+        await Service(server.engine, LOCAL).runs.start(definition=TWO, wait_seconds=301)
     assert refused.value.troubles[0].path == "wait_seconds"
     assert (await server.ok("/runs"))["items"] == []
 
@@ -273,7 +273,7 @@ async def test_a_large_output_is_a_preview_in_the_run_and_whole_in_its_node(serv
 
 async def test_a_child_is_found_by_the_id_that_its_parent_gave_it(server):
     child = workflow(transform("x", 1), name="child")
-    await server.engine.register(compile_definition(child))
+    await server.engine.workflows.register(compile_definition(child))
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
     run_id = (await server.start(parent))["run_id"]
     found = (await server.ok(f"/runs?parent={run_id}"))["items"]
@@ -300,7 +300,7 @@ async def test_a_server_that_is_told_to_stop_ends_while_streams_are_open(tmp_pat
             lines = response.aiter_lines()
             while not (await anext(lines)).startswith("id: "):
                 pass
-            server.app.state.site.feed.close()
+            server.app.state.site.engine.feed.close()
             assert [line async for line in lines][-1] == ""
 
 
@@ -346,7 +346,7 @@ async def test_the_error_of_a_run_names_its_node_wherever_it_is_shown(server):
 
 
 async def test_the_error_of_a_child_is_that_of_the_node_that_called_it(server):
-    await server.engine.register(compile_definition(workflow(task("inner", "boom"), name="child")))
+    await server.engine.workflows.register(compile_definition(workflow(task("inner", "boom"), name="child")))
     call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
     run_id = (await server.start(workflow(call, name="parent")))["run_id"]
     shown = await server.ok(f"/runs/{run_id}")
@@ -357,7 +357,7 @@ async def test_the_error_of_a_child_is_that_of_the_node_that_called_it(server):
 
 async def test_a_list_has_no_children_unless_they_are_asked_for(server):
     human = {"id": "ask", "type": "human", "config": {}}
-    await server.engine.register(compile_definition(workflow(human, name="child")))
+    await server.engine.workflows.register(compile_definition(workflow(human, name="child")))
     call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
     run_id = (await server.start(workflow(call, name="parent"), wait=0))["run_id"]
 
@@ -371,7 +371,7 @@ async def test_a_list_has_no_children_unless_they_are_asked_for(server):
 
 
 async def test_a_run_says_who_started_it_by_which_alias_and_what_its_work_is_called(server):
-    await server.engine.register(compile_definition(workflow(task("about", "correlated"), name="child")))
+    await server.engine.workflows.register(compile_definition(workflow(task("about", "correlated"), name="child")))
     call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
     parent = workflow(task("mine", "correlated"), call, task("bad", "fail", **PARKED), name="parent")
     await server.ok("/workflows", parent)

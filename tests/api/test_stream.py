@@ -71,7 +71,7 @@ async def test_events_arrive_while_they_happen(server):
     run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
     async with asyncio.timeout(DEADLINE), stream(server, run_id) as response:
         waiting = asyncio.ensure_future(read(response))
-        feed = server.app.state.site.feed
+        feed = server.app.state.site.engine.feed
         await until_true(lambda: feed.followed == 1, "somebody follows")
         await server.ok(f"/runs/{run_id}/signal", {"name": "go"})
         assert (await waiting)[-1]["type"] == "run.completed"
@@ -87,7 +87,7 @@ async def test_another_process_that_decides_nothing_serves_the_same_stream(tmp_p
             assert not await engine.hold()
             async with served(engine) as follower, asyncio.timeout(DEADLINE):
                 streams = [asyncio.ensure_future(_whole(follower, run_id)) for _ in range(3)]
-                feed = follower.app.state.site.feed
+                feed = follower.app.state.site.engine.feed
                 await until_true(lambda: feed.followed == 3, "three follow")
                 await follower.ok(f"/runs/{run_id}/signal", {"name": "go"})
                 for events in await asyncio.gather(*streams):
@@ -107,7 +107,7 @@ async def test_a_reader_that_leaves_is_forgotten(server):
     run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
     async with stream(server, run_id) as response:
         await read(response, until=lambda event: True)
-    await until_true(lambda: server.app.state.site.feed.followed == 0, "nobody follows any more")
+    await until_true(lambda: server.app.state.site.engine.feed.followed == 0, "nobody follows any more")
     metrics = (await server.client.get("/metrics")).text
     await until_true(lambda: "perdure_streams 0.0" in metrics, "no stream is open")
 
@@ -131,13 +131,13 @@ async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
     async with asyncio.timeout(DEADLINE):
         await response({}, receive, send)
     assert len(sent) == 3
-    assert server.app.state.site.feed.followed == 0
+    assert server.app.state.site.engine.feed.followed == 0
 
 
 def _service(server):
     from perdure.service import Service
 
-    return Service(server.engine, LOCAL, server.app.state.site.feed)
+    return Service(server.engine, LOCAL)
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "1" * 16, "1.5"])

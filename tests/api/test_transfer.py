@@ -182,7 +182,7 @@ async def test_no_repair_lets_an_imported_run_go(tmp_path):
             Request(kind="cancel", run_id=imported),
             Request(kind="rerun", run_id="again", source=imported, node="pay"),
         ):
-            reply = await engine.request(request)
+            reply = await engine.runs.request(request)
             assert reply.code in ("quarantined", "imported"), reply
         coordinator = engine.coordinator
         assert coordinator is not None

@@ -26,7 +26,7 @@ async def ended(server, answer, headers=AUTHOR):
 
 
 async def sealed_in(server, run_id):
-    output = (await server.engine.state(run_id)).find("person", ()).output
+    output = (await server.engine.runs.state(run_id)).find("person", ()).output
     assert list(output["ssn"]) == [SEALED]
     return output["ssn"]
 
@@ -140,4 +140,4 @@ async def test_neither_another_tenant_nor_an_imported_run_opens_them(tmp_path):
             assert (await server.post(f"/runs/{imported}/rerun", body, headers=who)).status_code == 409
             await engine.journal.unquarantine(imported)
             again = Request(kind="rerun", run_id=f"again-{imported}", source=imported, node="read")
-            assert (await engine.request(again)).code == "imported"
+            assert (await engine.runs.request(again)).code == "imported"

@@ -55,12 +55,12 @@ async def main(folder: Path, size: int, isolation: str) -> dict[str, Any]:
     before = peak_mb()
     engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     await engine.hold()
-    await engine.register(compiled)
-    await engine.request(Request(kind="start", run_id="r1", ir=compiled.ir.hash))
-    async for event in engine.follow("r1"):
+    await engine.workflows.register(compiled)
+    await engine.runs.request(Request(kind="start", run_id="r1", ir=compiled.ir.hash))
+    async for event in engine.runs.follow("r1"):
         if event.type in ("run.completed", "run.failed"):
             break
-    state = await engine.state("r1")
+    state = await engine.runs.state("r1")
     assert state.state.value == "completed", state.error
     peak = peak_mb()
     sizes = {node: state.find(node).size for node in ("a", "b", "c")}

@@ -125,8 +125,8 @@ async def test_large_definitions_stay_as_long_as_a_workflow_or_a_run_has_them(tm
     patched = workflow(*(task(f"m{number}", args={"value": "v" * 1000}) for number in range(60)), name="other")
     async with running(tmp_path) as engine:
         with_clock(engine, clock)
-        await engine.register(compiled(definition))
-        kept = await engine.keep(compiled(patched))  # no workflow and no run has it
+        await engine.workflows.register(compiled(definition))
+        kept = await engine.workflows.keep(compiled(patched))  # no workflow and no run has it
         assert len(await engine.blobs.list_blobs("perdure:definitions")) == 4
         clock.passed = 2 * GRACE
         assert (await collector(engine, clock).collect()).discarded == 2
@@ -136,14 +136,14 @@ async def test_large_definitions_stay_as_long_as_a_workflow_or_a_run_has_them(tm
         assert (await finish(engine, definition)).state is R.COMPLETED
         reply = await start(engine, kept, "r2")
         assert reply.code == "blob_missing"
-        await engine.keep(compiled(patched))
+        await engine.workflows.keep(compiled(patched))
         assert (await finish(engine, patched, "r3")).state is R.COMPLETED
 
 
 async def test_a_command_that_waits_for_a_process_keeps_what_it_names(tmp_path, clock):
     engine = await opened(tmp_path)
     with_clock(engine, clock)
-    ir, _ = await engine.register(compiled(workflow(big("m", "measure", args={"value": "{{ inputs }}"}))))
+    ir, _ = await engine.workflows.register(compiled(workflow(big("m", "measure", args={"value": "{{ inputs }}"}))))
     from perdure.runtime.coordinator.requests import Request, encode_request, slim
 
     large = Request(kind="start", run_id="r1", ir=ir.hash, inputs=content())

@@ -49,7 +49,7 @@ class Load:
 
     async def prepare(self) -> None:
         for definition in (CHILD, MIXED, ONCE, PERSON, LONG):
-            ir, _ = await self.engine.register(compiled(definition))
+            ir, _ = await self.engine.workflows.register(compiled(definition))
             self.irs[str(definition["name"])] = ir.hash
 
     async def run(self) -> None:
@@ -84,7 +84,7 @@ class Load:
 
     async def _ask(self, request: Request) -> Reply:
         """Not for ever: a database that went back in time has lost what was asked."""
-        return await asyncio.wait_for(self.engine.request(request), ASK_SECONDS)
+        return await asyncio.wait_for(self.engine.runs.request(request), ASK_SECONDS)
 
     # -- waiting
 
@@ -101,7 +101,7 @@ class Load:
         rows = await self.cluster.query("SELECT run_id FROM perdure.runs WHERE ended_at IS NULL")
         found: dict[str, str] = {}
         for run_id in {row["run_id"] for row in rows} & set(self.names):
-            state = await self.engine.state(run_id)
+            state = await self.engine.runs.state(run_id)
             if not state.terminal and (not (waits := _waits(state)) or waits - {"approval", "parked"}):
                 found[run_id] = f"{state.state.value}: {_open(state)}"
             elif not state.terminal and run_id in self.approved:
@@ -151,7 +151,7 @@ class Load:
         for run_id, workflow in self.names.items():
             record = await self.engine.journal.get_run(run_id)
             await doctor.examine_run(record)
-            state = await self.engine.state_of(record)
+            state = await self.engine.runs.state_of(record)
             end = record.row.state if state.terminal else f"waits for {' '.join(sorted(_waits(state)))}"
             ends[f"{workflow.removeprefix('chaos-')} {end}"] += 1
             mine = {key for key in keys if root_of(key.partition("/")[0]) == run_id}

@@ -76,7 +76,7 @@ def test_a_table_without_rows_has_its_head(capsys):
 async def lines_of(folder, run_id, width=100, height=40):
     engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     try:
-        return [line.plain for line in render(await engine.state(run_id), 0, width, height)]
+        return [line.plain for line in render(await engine.runs.state(run_id), 0, width, height)]
     finally:
         await engine.close(0)
 

@@ -62,7 +62,7 @@ def test_a_stream_outlives_the_server_it_began_with(tmp_path, clients):
         run_id = client.runs.start(definition=SIGNALLED)["run_id"]
         reader = threading.Thread(target=read, args=(first.url, run_id))
         reader.start()
-        feed = first.app.state.site.feed
+        feed = first.app.state.site.engine.feed
         wait_until(lambda: feed.followed == 1, "somebody follows")
     with Background(tmp_path, port=first.port) as second, Client(second.url) as client:
         client.runs.signal(run_id, "go")

@@ -27,7 +27,7 @@ def gated(path: Path, **more: Any) -> dict[str, Any]:
 
 
 async def seen_running(client: Any, run_id: str = "r1") -> Any:
-    state = await client.state(run_id)
+    state = await client.runs.state(run_id)
     seen = await client.sight.of(state)
     view = run_view(state, seen=seen)
     return (view, explain(state, "a", seen)) if view["nodes"]["a"]["state"] == "running" else None
@@ -106,7 +106,7 @@ async def test_where_redis_does_not_answer_it_is_said_that_nobody_can_tell(deplo
     lost = await deployment.open()
     await lost.connect()
     await lost.transport.close()
-    state = await lost.state("r1")
+    state = await lost.runs.state("r1")
     said = explain(state, "a", await lost.sight.of(state))
     assert said.startswith(
         "a is queued in 'default' (attempt 1), and may be running already: workers cannot be asked ("

@@ -84,7 +84,7 @@ async def test_a_child_is_decided_where_its_parent_is(deployment: Deployment):
     child = workflow(task("inner", args={"value": "{{ inputs.n }}"}), name="child")
     from perdure.model import compile_definition
 
-    await client.register(compile_definition(child))
+    await client.workflows.register(compile_definition(child))
     parent = workflow(
         {
             "id": "each",
@@ -105,7 +105,7 @@ async def test_what_no_worker_can_take_is_held_and_goes_on_when_one_comes(deploy
     await start(client, workflow(task("a"), task("b", needs=["a"], queue="gpu")), "r1")
 
     async def is_held():
-        state = await client.state("r1")
+        state = await client.runs.state("r1")
         found = state.find("b", ())
         return found is not None and found.state.value == "held" and found.reason == "no_worker"
 
@@ -125,11 +125,11 @@ async def test_a_node_that_nobody_can_take_says_who_lacks_what(deployment: Deplo
     await start(client, workflow(*nodes), "r1")
 
     async def are_held() -> bool:
-        state = await client.state("r1")
+        state = await client.runs.state("r1")
         return state.find("a").state == state.find("b").state == "held"
 
     await eventually(are_held)
-    state = await client.state("r1")
+    state = await client.runs.state("r1")
     assert explain(state, "a").endswith(": nobody worked on queue 'gpu'.")
     assert worker.worker is not None
     assert explain(state, "b").endswith(

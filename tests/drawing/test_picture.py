@@ -157,10 +157,10 @@ async def _run(folder, definition):
     engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
     try:
         await engine.hold()
-        ir, version = await engine.register(compile_definition(definition))
-        await engine.request(Request(kind="start", run_id="r1", ir=ir.hash, workflow_version=version, inputs={}))
-        async for event in engine.follow("r1"):
+        ir, version = await engine.workflows.register(compile_definition(definition))
+        await engine.runs.request(Request(kind="start", run_id="r1", ir=ir.hash, workflow_version=version, inputs={}))
+        async for event in engine.runs.follow("r1"):
             if event.type == "run.completed":
-                return await engine.state("r1")
+                return await engine.runs.state("r1")
     finally:
         await engine.close(1)

@@ -74,9 +74,15 @@ async def open_engine(database_url: str, **options: Any) -> Engine:
 async def opened(path: Path, *, wrap: Callable[[Journal], Journal] | None = None, **options: Any) -> Engine:
     engine = await open_engine(f"sqlite:///{path / 'perdure.db'}", **options)
     if wrap is not None:
-        engine.journal = wrap(engine.journal)
-        engine.library._journal = engine.journal
+        use_journal(engine, wrap(engine.journal))
     return engine
+
+
+def use_journal(engine: Engine, journal: Journal) -> None:
+    """Put another journal under the engine. Before `hold`."""
+    engine.journal = journal
+    for one in (engine.library, engine.workflows, engine.runs, engine.feed):
+        one._journal = journal
 
 
 async def crash(engine: Engine) -> None:
@@ -113,13 +119,13 @@ def compiled(definition: dict[str, Any]) -> Any:
 async def start(
     engine: Engine, definition: dict[str, Any] | IR, run_id: str = "r1", inputs: Any = None, **more: Any
 ) -> Reply:
-    ir = definition if isinstance(definition, IR) else (await engine.register(compiled(definition)))[0]
+    ir = definition if isinstance(definition, IR) else (await engine.workflows.register(compiled(definition)))[0]
     request = Request(kind="start", run_id=run_id, ir=ir.hash, inputs=inputs, **more)
-    return await asyncio.wait_for(engine.request(request), DEADLINE)
+    return await asyncio.wait_for(engine.runs.request(request), DEADLINE)
 
 
 async def ask(engine: Engine, kind: Any, run_id: str = "r1", **more: Any) -> Reply:
-    return await asyncio.wait_for(engine.request(Request(kind=kind, run_id=run_id, **more)), DEADLINE)
+    return await asyncio.wait_for(engine.runs.request(Request(kind=kind, run_id=run_id, **more)), DEADLINE)
 
 
 async def events(journal: Journal, run_id: str = "r1") -> list[e.Event]:
@@ -132,16 +138,17 @@ async def until(
     """The durable state, as soon as it is as wanted."""
 
     async def look() -> State:
-        async for _ in engine.follow(run_id):
-            state = await engine.state(run_id)
+        await until_true(lambda: engine.journal.find_run(run_id), f"{run_id} has begun", seconds)
+        async for _ in engine.runs.follow(run_id):
+            state = await engine.runs.state(run_id)
             if wanted(state):
                 return state
-        raise AssertionError("following ends never")
+        raise AssertionError(f"{run_id} ended otherwise: {(await engine.runs.state(run_id)).state.value}")
 
     try:
         return await asyncio.wait_for(look(), seconds)
     except TimeoutError:
-        state = await engine.state(run_id)
+        state = await engine.runs.state(run_id)
         nodes = {name: state_of(state, name) for name in (node.id for node in state.ir.nodes)}
         raise AssertionError(f"{run_id} is {state.state.value} and stays so: {nodes}, {state.error}") from None
 

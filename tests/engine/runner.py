@@ -127,10 +127,10 @@ async def main(folder: Path) -> int:
         say("ready")
         irs = {}
         for name, definition in spec["workflows"].items():
-            irs[name] = (await engine.register(compile_definition(definition)))[0]
+            irs[name] = (await engine.workflows.register(compile_definition(definition)))[0]
         for run_id, (name, inputs) in spec["runs"].items():
             if await engine.journal.find_run(run_id) is None:
-                await engine.request(Request(kind="start", run_id=run_id, ir=irs[name].hash, inputs=inputs))
+                await engine.runs.request(Request(kind="start", run_id=run_id, ir=irs[name].hash, inputs=inputs))
         say("started")
         await until_ended(engine, spec["runs"], stop)
         if spec.get("stay"):

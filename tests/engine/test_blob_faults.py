@@ -84,7 +84,7 @@ async def test_a_store_that_takes_nothing_for_a_while_costs_time_and_no_second_e
     try:
         await start(engine, workflow(big("a"), PASSES))
         await until_true(lambda: store.calls["put"] >= 2, "it is tried again")
-        assert state_of(await engine.state("r1"), "a") == "queued"
+        assert state_of(await engine.runs.state("r1"), "a") == "queued"
         other = await finish(engine, workflow(task("x"), task("y", needs=["x"])), "r2")
         assert other.state is R.COMPLETED
         plan.back = True
@@ -127,7 +127,7 @@ async def test_a_run_that_looks_into_a_blob_stands_still_while_the_store_is_away
         )
         await start(engine, definition)
         await until_true(lambda: store.calls[operation] >= 6, "it is asked again and again")
-        state = await engine.state("r1")
+        state = await engine.runs.state("r1")
         assert not state.terminal
         assert state_of(state, "b") == "queued"
         assert state_of(state, "t") == "queued"
@@ -160,7 +160,7 @@ async def test_a_coordinator_that_cannot_store_what_it_made_itself_waits_with_th
         )
         await start(engine, definition, inputs={"text": value})
         await until_true(lambda: store.calls["put"] >= 3, "it is tried again")
-        assert state_of(await engine.state("r1"), "t") == "queued"
+        assert state_of(await engine.runs.state("r1"), "t") == "queued"
         await finish(engine, workflow(task("x")), "r2")
         plan.back = True
         state = await ended(engine)
@@ -184,7 +184,7 @@ async def test_a_run_that_waits_for_a_blob_can_be_cancelled_and_paused(tmp_path)
         assert (await ended(engine)).state is R.CANCELLED
         plan.back = True
         await until_true(lambda: len(engine.coordinator.fetcher) == 0, "nothing waits any more")
-        assert state_of(await engine.state("r2"), "b") == "held"
+        assert state_of(await engine.runs.state("r2"), "b") == "held"
         await ask(engine, "resume", "r2")
         assert output_of(await ended(engine, "r2"), "b")["value"] == BIG
         assert [key for key, _ in tasks.seen] == ["r1/a/do", "r2/a/do", "r2/b/do"]

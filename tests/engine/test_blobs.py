@@ -186,7 +186,7 @@ async def test_data_that_looks_like_a_reference_stays_data(tmp_path):
         state = await finish(engine, definition)
         assert output_of(state, "c")["value"] == fake
         assert output_of(state, "both")["fake"] == fake
-        loaded = await engine.state("r1")
+        loaded = await engine.runs.state("r1")
         assert output_of(loaded, "both") == {"real": BlobRef(ref_to(content())), "fake": fake}
 
 
@@ -314,12 +314,12 @@ async def test_a_child_is_given_and_gives_large_values(tmp_path):
         outputs={"m": "{{ call.m.length }}"},
     )
     async with running(tmp_path) as engine:
-        await engine.register(compiled(child))
+        await engine.workflows.register(compiled(child))
         state = await finish(engine, parent)
         assert output_of(state, "after")["length"] == BIG
         assert state.outputs == {"m": BIG}
         await check(engine.journal, state.find("call").child)
-        assert (await engine.state(state.find("call").child)).inputs == {"data": BlobRef(ref_to(content()))}
+        assert (await engine.runs.state(state.find("call").child)).inputs == {"data": BlobRef(ref_to(content()))}
 
 
 async def test_large_inputs_of_a_child_are_held_against_its_schema(tmp_path):
@@ -327,7 +327,7 @@ async def test_large_inputs_of_a_child_are_held_against_its_schema(tmp_path):
     child = workflow(big("m", "measure", args={"value": "{{ inputs.data }}"}), name="child", inputs=schema)
     call = {"id": "call", "type": "workflow", "config": {"workflow": "child", "inputs": {"data": "{{ a }}"}}}
     async with running(tmp_path) as engine:
-        await engine.register(compiled(child))
+        await engine.workflows.register(compiled(child))
         good = await finish(engine, workflow(big("a"), {**call, "dependencies": ["a"]}, name="good"))
         assert good.state is R.COMPLETED
         wide = workflow(big("a", args={"size": BIG + 1}), {**call, "dependencies": ["a"]}, name="wide")

@@ -16,9 +16,9 @@ async def test_more_requests_than_the_inbox_takes_wait_and_are_all_answered(tmp_
     engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     await engine.hold()
     node = {"id": "a", "type": "transform", "config": {"value": 1}}
-    ir, _ = await engine.register(compile_definition({"name": "w", "nodes": [node]}))
+    ir, _ = await engine.workflows.register(compile_definition({"name": "w", "nodes": [node]}))
     requests = [Request(kind="start", run_id=f"r{n}", ir=ir.hash) for n in range(200)]
     async with asyncio.timeout(30):
-        replies = await asyncio.gather(*(engine.request(request) for request in requests))
+        replies = await asyncio.gather(*(engine.runs.request(request) for request in requests))
     assert {reply.state for reply in replies} == {"completed"}
     await engine.close()

@@ -226,4 +226,4 @@ async def test_while_a_python_condition_runs_the_coordinator_decides_for_others(
         await start(engine, routed(slow), "slow", {"n": 7})
         state = await finish(engine, routed("output.n > 5"), "quick", {"n": 7})
         assert state.state is RunState.COMPLETED
-        assert (await engine.state("slow")).state is RunState.RUNNING
+        assert (await engine.runs.state("slow")).state is RunState.RUNNING

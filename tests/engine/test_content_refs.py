@@ -112,7 +112,7 @@ async def test_what_is_not_there_is_a_problem_of_the_definition_with_its_place(t
     )
     async with running(tmp_path) as engine:
         with pytest.raises(DefinitionError) as caught:
-            await engine.register(compiled(definition))
+            await engine.workflows.register(compiled(definition))
         places = {problem.path: problem.code for problem in caught.value.problems}
         assert places == {
             "nodes.a.config_ref": "missing_blob",
@@ -127,7 +127,7 @@ async def test_a_config_that_vanished_later_fails_the_attempt(tmp_path):
     async with running(tmp_path) as engine:
         config = {"function": "tests.engine.tasks:echo", "args": {}}
         ref = await engine.blobs.put("default", json.dumps(config, separators=(",", ":")).encode())
-        ir, _ = await engine.register(compiled(workflow({"id": "a", "type": "task", "config_ref": ref})))
+        ir, _ = await engine.workflows.register(compiled(workflow({"id": "a", "type": "task", "config_ref": ref})))
         await destroy(engine, config)
         await start(engine, ir)
         state = await ended(engine)
@@ -137,8 +137,8 @@ async def test_a_config_that_vanished_later_fails_the_attempt(tmp_path):
 async def test_a_large_definition_is_kept_as_a_blob_and_read_by_the_next_process(tmp_path):
     definition = workflow(*(task(f"n{number}", args={"value": f"{'v' * 500}"}) for number in range(100)))
     engine = await opened(tmp_path)
-    ir, version = await engine.register(compiled(definition))
-    assert (await engine.register(compiled(definition)))[1] == version
+    ir, version = await engine.workflows.register(compiled(definition))
+    assert (await engine.workflows.register(compiled(definition)))[1] == version
     assert len((await engine.journal.get_definition(ir.hash)).body) < 100
     assert len(await engine.blobs.list_blobs("perdure:definitions")) == 2
     await engine.close()
@@ -196,7 +196,7 @@ async def test_a_child_of_a_large_workflow_is_started_when_that_was_fetched(tmp_
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "large"}}, name="parent")
     tasks.gate_of("g").set()
     engine = await opened(tmp_path)
-    await engine.register(compiled(LARGE))
+    await engine.workflows.register(compiled(LARGE))
     await engine.close()
     async with running(tmp_path) as engine:
         state = await finish(engine, parent)

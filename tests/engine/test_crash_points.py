@@ -85,7 +85,7 @@ async def dies_at(path: Any, number: int, after: bool, definition: dict[str, Any
 
     engine = await opened(path, wrap=wrap)
     await engine.hold()
-    await engine.register(compiled(CHILD))
+    await engine.workflows.register(compiled(CHILD))
     work = asyncio.create_task(then(engine, definition))
     died = asyncio.create_task(dying[0].died.wait())
     await asyncio.wait({work, died}, return_when=asyncio.FIRST_COMPLETED, timeout=DEADLINE)
@@ -117,7 +117,7 @@ async def test_a_crash_at_any_append_costs_nothing_but_time(tmp_path, after, par
         try:
             await engine.hold()
             await run_to_the_end(engine, EVERYTHING)
-            state = await engine.state("r1")
+            state = await engine.runs.state("r1")
             assert state.state is RunState.COMPLETED
             assert state.outputs == {"all": [2, [2, 4, 6], 2]}, number
             await check(engine.journal, state.find("call").child)
@@ -134,7 +134,7 @@ async def test_a_crash_while_a_parent_and_its_child_are_cancelled(tmp_path, afte
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
 
     async def begin_and_cancel(engine: Any, definition: dict[str, Any]) -> None:
-        await engine.register(compiled(child))
+        await engine.workflows.register(compiled(child))
         if await engine.journal.find_run("r1") is None:
             await start(engine, definition)
         await ask(engine, "cancel")
@@ -150,7 +150,7 @@ async def test_a_crash_while_a_parent_and_its_child_are_cancelled(tmp_path, afte
         try:
             await engine.hold()
             await begin_and_cancel(engine, parent)
-            state = await engine.state("r1")
+            state = await engine.runs.state("r1")
             assert state.state is RunState.CANCELLED
             name = state.find("call").child
             if await engine.journal.find_run(name) is not None:

@@ -29,6 +29,7 @@ from tests.engine.helpers import (
     transform,
     until,
     until_true,
+    use_journal,
     workflow,
 )
 from tests.engine.runner import Folder
@@ -185,7 +186,7 @@ async def test_a_full_disk_stops_the_run_and_space_lets_it_go_on(tmp_path, caplo
         caplog.set_level(logging.WARNING)
         tasks.gate_of("a").set()
         await until_true(lambda: any("full" in record.getMessage() for record in caplog.records), "it is full")
-        state = await engine.state("r1")
+        state = await engine.runs.state("r1")
         assert not state.terminal
         await check(engine.journal)  # nothing half-done
         await limit_pages(engine.journal, 10**6)
@@ -207,7 +208,7 @@ async def test_a_journal_that_may_only_be_read_stops_the_run_and_the_next_start_
     await until_true(lambda: any("readonly" in record.getMessage() for record in caplog.records), "it says so")
     assert (await engine.journal.get_run("r1")).seq == before
     with pytest.raises(JournalReadOnly, match="rights of the file"):
-        await engine.register(compiled(workflow(task("c"), name="other")))
+        await engine.workflows.register(compiled(workflow(task("c"), name="other")))
     await crash(engine)
     async with running(tmp_path) as engine:
         state = await ended(engine)
@@ -274,13 +275,14 @@ async def test_a_database_that_may_only_be_read_is_refused_with_a_clear_error(tm
         from perdure.journals.sqlite import SqliteJournal
 
         reader = await SqliteJournal.open(tmp_path / "perdure.db", read_only=True)
-        held, engine.journal = engine.journal, reader
+        held = engine.journal
+        use_journal(engine, reader)
         with pytest.raises(StoreUnavailable) as caught:
-            await engine.register(compiled(workflow(task("b"), name="other")))
+            await engine.workflows.register(compiled(workflow(task("b"), name="other")))
         assert isinstance(caught.value, JournalReadOnly)
-        engine.journal = held
+        use_journal(engine, held)
         await reader.close()
-        assert (await engine.state("r1")).state is R.COMPLETED
+        assert (await engine.runs.state("r1")).state is R.COMPLETED
 
 
 async def test_another_incarnation_stops_the_engine(tmp_path):

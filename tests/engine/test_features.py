@@ -169,7 +169,7 @@ def parent_of(name: str = "child", **more: object) -> dict[str, object]:
 async def register(engine, definition):
     from tests.engine.helpers import compiled
 
-    await engine.register(compiled(definition))
+    await engine.workflows.register(compiled(definition))
 
 
 async def test_a_child_workflow_gives_its_outputs_to_its_parent(tmp_path):
@@ -235,7 +235,7 @@ async def test_a_node_that_retries_its_child_in_the_same_run(tmp_path):
         flag.unlink()
         state = await ended(engine)
         assert state.state is R.COMPLETED
-        assert (await engine.state(state.find("call").child)).generation == 2
+        assert (await engine.runs.state(state.find("call").child)).generation == 2
 
 
 async def test_cancelling_a_parent_cancels_its_child(tmp_path):
@@ -302,7 +302,7 @@ async def test_a_quorum_decides_and_the_rest_need_not(tmp_path):
         assert (await ask(engine, "vote", approval=approval, by="mallory")).code == "not_an_approver"
         assert not (await ask(engine, "vote", approval=approval, by="x")).refused
         assert (await ask(engine, "vote", approval=approval, by="x")).code == "already_voted"
-        assert (await engine.state("r1")).state is R.RUNNING
+        assert (await engine.runs.state("r1")).state is R.RUNNING
         await ask(engine, "vote", approval=approval, by="z", data={"limit": 3})
         state = await ended(engine)
         assert output_of(state, "h")["decision"] == "approve"
@@ -742,4 +742,4 @@ async def test_a_transform_that_gives_no_plain_data_fails_alone(tmp_path, value)
 async def test_a_template_that_calls_something_is_refused_before_it_is_stored(tmp_path):
     async with running(tmp_path) as engine:
         with pytest.raises(DefinitionError, match="nothing can be called"):
-            await engine.register(compiled(workflow(transform("t", "{{ inputs.d.items() }}"))))
+            await engine.workflows.register(compiled(workflow(transform("t", "{{ inputs.d.items() }}"))))

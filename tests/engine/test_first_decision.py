@@ -30,6 +30,6 @@ async def test_a_child_that_has_nothing_to_do_gives_its_outputs(tmp_path):
     child = workflow(transform("a", 1, when="inputs.flag"), name="child", outputs={"o": "{{ inputs.n }}"})
     call = {"id": "call", "type": "workflow", "config": {"workflow": "child", "inputs": {"flag": False, "n": 7}}}
     async with running(tmp_path) as engine:
-        await engine.register(compiled(child))
+        await engine.workflows.register(compiled(child))
         run = await finish(engine, workflow(call, outputs={"o": "{{ call.o }}"}))
         assert run.outputs == {"o": 7}

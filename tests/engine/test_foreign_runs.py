@@ -16,7 +16,7 @@ NODES = [
 
 async def until(engine: Engine, run_id: str, *types: str) -> None:
     async with asyncio.timeout(20):
-        async for event in engine.follow(run_id):
+        async for event in engine.runs.follow(run_id):
             if event.type in types:
                 return
 
@@ -25,15 +25,15 @@ async def test_what_this_process_cannot_import_waits_for_one_that_can(tmp_path, 
     url = f"sqlite:///{tmp_path / 'perdure.db'}"
     starter = await Engine.open(url)
     await starter.hold()
-    ir, _ = await starter.register(compile_definition({"name": "w", "nodes": NODES}))
-    await starter.request(Request(kind="start", run_id="r1", ir=ir.hash))
+    ir, _ = await starter.workflows.register(compile_definition({"name": "w", "nodes": NODES}))
+    await starter.runs.request(Request(kind="start", run_id="r1", ir=ir.hash))
     await starter.close()
 
     stranger = await Engine.open(url)
     await stranger.hold()
-    await stranger.request(Request(kind="signal", run_id="r1", name="go"))
+    await stranger.runs.request(Request(kind="signal", run_id="r1", name="go"))
     await until(stranger, "r1", "node.held")
-    assert explain(await stranger.state("r1"), "work") == (
+    assert explain(await stranger.runs.state("r1"), "work") == (
         "work is ready, and held until a worker is there that can run it: "
         f"process {os.getpid()} (in {os.getcwd()}) could not import only_there:work."
     )
@@ -44,7 +44,7 @@ async def test_what_this_process_cannot_import_waits_for_one_that_can(tmp_path, 
     again = await Engine.open(url)
     await again.hold()
     await until(again, "r1", "run.completed")
-    assert (await again.state("r1")).outputs == {"work": "done"}
+    assert (await again.runs.state("r1")).outputs == {"work": "done"}
     await again.close()
 
 
@@ -52,10 +52,10 @@ async def test_what_the_process_that_started_the_run_cannot_import_fails_at_once
     engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
     await engine.hold()
     nodes = [{"id": "x", "type": "task", "config": {"function": "nowhere:x"}}]
-    ir, _ = await engine.register(compile_definition({"name": "w", "nodes": nodes}))
-    await engine.request(Request(kind="start", run_id="r1", ir=ir.hash))
+    ir, _ = await engine.workflows.register(compile_definition({"name": "w", "nodes": nodes}))
+    await engine.runs.request(Request(kind="start", run_id="r1", ir=ir.hash))
     await until(engine, "r1", "run.failed")
-    error = (await engine.state("r1")).error
+    error = (await engine.runs.state("r1")).error
     assert error is not None
     assert error.code == "function_not_found"
     await engine.close()

@@ -165,10 +165,10 @@ async def test_a_cancelled_attempt_keeps_its_slot_until_its_worker_has_stopped_i
         name = Address("second", "w").task_id
         await until_true(lambda: engine.coordinator.publisher.dispatcher.why(name), "it waits")
         assert engine.coordinator.publisher.dispatcher.why(name) == "waits for concurrency key 'k' (1 of 1)"
-        state = await engine.state("second")
+        state = await engine.runs.state("second")
         assert engine.coordinator.publisher.why(state, "w") == "waits for concurrency key 'k' (1 of 1)"
         assert engine.coordinator.publisher.why(state, "nothing") is None
-        assert engine.coordinator.publisher.why(await engine.state("first"), "s") is None
+        assert engine.coordinator.publisher.why(await engine.runs.state("first"), "s") is None
         await ask(engine, "cancel", "first")
         await until_true(lambda: counting.stopping, "it was told to stop")
         await finish(engine, workflow(work("x", "other")), "third")
@@ -215,7 +215,7 @@ async def test_the_items_of_a_map_say_why_they_wait(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, workflow(map_of(3, gate("x", "g", concurrency={"key": "k", "limit": 1}))))
         await until_true(lambda: tasks.seen, "one is at work")
-        state = await engine.state("r1")
+        state = await engine.runs.state("r1")
         assert engine.coordinator.publisher.why(state, "m") == "waits for concurrency key 'k' (1 of 1)"
         tasks.gate_of("g").set()
         assert (await ended(engine)).state is R.COMPLETED

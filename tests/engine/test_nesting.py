@@ -36,8 +36,8 @@ async def until_asleep(engine: Engine, run_id: str, generation: int = 1) -> None
 async def test_children_and_grandchildren_of_a_run_that_fails_end_with_it_and_go_on_with_it(tmp_path):
     waits = {"id": "s", "type": "wait", "config": {"signal": "go"}, "dependencies": ["done"]}
     async with running(tmp_path) as engine:
-        await engine.register(compiled(workflow(task("done", "echo"), waits, name="inner")))
-        await engine.register(compiled(workflow(calls("v", "inner"), name="mid")))
+        await engine.workflows.register(compiled(workflow(task("done", "echo"), waits, name="inner")))
+        await engine.workflows.register(compiled(workflow(calls("v", "inner"), name="mid")))
         bad = task("bad", "fail", ["g"], args={"times": 1}, retry={"max_attempts": 1})
         await start(engine, workflow(calls("w", "mid"), task("g", "gate", args={"name": "g"}), bad))
         await until_asleep(engine, INNER)
@@ -63,7 +63,7 @@ async def test_runs_nested_too_deep_fail_by_name_and_quarantine_nothing(tmp_path
         assert len(runs) == MAX_DEPTH + 1
         assert [record.run_id for record in runs if record.quarantined is not None or record.row.ended_at is None] == []
         assert max(len(record.run_id) for record in runs) <= LONGEST_ID
-        errors = [(await engine.state(record.run_id)).error for record in runs]
+        errors = [(await engine.runs.state(record.run_id)).error for record in runs]
         assert [error.code for error in errors].count("limit_exceeded") == 1
         assert max(len(error.message) for error in errors) <= 1000
 
@@ -97,7 +97,9 @@ async def test_a_continuation_that_can_never_begin_is_a_fact_of_its_sender_and_s
     wait = {"id": "s", "type": "wait", "config": {"signal": "go"}}
     loop = {"condition": "true", "loop_back_to": "s"}
     async with running(tmp_path) as engine:
-        ir, _ = await engine.register(compiled(workflow(wait, task("x", "echo", ["s"], loop=loop), endless=True)))
+        ir, _ = await engine.workflows.register(
+            compiled(workflow(wait, task("x", "echo", ["s"], loop=loop), endless=True))
+        )
         await start(engine, ir)
         library = engine.coordinator.library
         real = library.get
@@ -125,11 +127,11 @@ async def test_a_continuation_that_can_never_begin_is_a_fact_of_its_sender_and_s
 async def test_a_parent_does_not_wait_in_silence_for_a_child_that_is_quarantined(tmp_path):
     waits = {"id": "s", "type": "wait", "config": {"signal": "go"}}
     async with running(tmp_path) as engine:
-        await engine.register(compiled(workflow(waits, name="mid")))
+        await engine.workflows.register(compiled(workflow(waits, name="mid")))
         await start(engine, workflow(calls("w", "mid")))
         await until_asleep(engine, MID)
-        assert await explain_children(engine.journal, await engine.state("r1")) == {}
+        assert await explain_children(engine.journal, await engine.runs.state("r1")) == {}
         await engine.journal.mark_quarantined(MID, "IntegrityError: it is not as it was")
-        said = await explain_children(engine.journal, await engine.state("r1"))
+        said = await explain_children(engine.journal, await engine.runs.state("r1"))
         assert f"The child {MID} is quarantined and cannot go on (IntegrityError: it is not as it was)" in said["w"]
         assert not (await ask(engine, "cancel", force=True)).refused, "it can be given up"

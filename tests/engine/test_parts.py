@@ -62,7 +62,7 @@ async def test_a_worker_does_not_live_on_without_one_of_its_parts(tmp_path, agen
 
 async def test_a_caller_that_goes_away_takes_nothing_with_it(tmp_path):
     async with running(tmp_path) as engine:
-        ir, _ = await engine.register(compiled(workflow(task("a", "echo"))))
+        ir, _ = await engine.workflows.register(compiled(workflow(task("a", "echo"))))
         for number in range(20):
             asking = asyncio.create_task(start(engine, ir, f"r{number}"))
             for _ in range(number % 7):
@@ -116,5 +116,5 @@ async def test_what_the_journal_refuses_again_and_again_is_written_before_an_eng
         tasks.gate_of("a").set()
     assert len(refused) == 5
     reading = await opened(tmp_path)
-    assert (await reading.state("r1")).state is R.COMPLETED
+    assert (await reading.runs.state("r1")).state is R.COMPLETED
     await reading.close()

@@ -38,7 +38,7 @@ GATED = workflow(task("a", "gate", args={"name": "a"}), task("b", "echo", ["a"])
 
 
 async def patch(engine: Engine, definition: dict[str, Any], run_id: str = "r1", **more: Any) -> Reply:
-    ir = await engine.keep(compiled(definition))
+    ir = await engine.workflows.keep(compiled(definition))
     return await ask(engine, "patch", run_id, ir=ir.hash, **more)
 
 
@@ -103,14 +103,14 @@ async def test_what_cannot_be_evaluated_is_refused_before_anybody_hears_of_it(tm
     async with running(tmp_path) as engine:
         bad = workflow(task("a", when="1 +"))
         with pytest.raises(DefinitionError):
-            await engine.keep(compiled(bad))
+            await engine.workflows.keep(compiled(bad))
 
 
 @pytest.mark.slow
 async def test_a_kept_definition_is_no_version_of_its_workflow(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, GATED)
-        ir = await engine.keep(compiled(workflow(task("a"), task("z"))))
+        ir = await engine.workflows.keep(compiled(workflow(task("a"), task("z"))))
         latest = await engine.journal.find_workflow("tested")
         assert latest.version == 1
         assert latest.ir_hash != ir.hash
@@ -204,7 +204,7 @@ async def test_a_preview_says_what_would_change_and_changes_nothing(tmp_path):
     async with running(tmp_path) as engine:
         await start(engine, GATED)
         await begun()
-        state = await engine.state("r1")
+        state = await engine.runs.state("r1")
         after = workflow(GATED["nodes"][0], task("c", "echo", ["a"], args={"value": 1}))
         changes = preview(state, compiled(after).get_ir(), 0.0)
         assert (changes.added, changes.removed, changes.changed) == (("c",), ("b",), ())

@@ -112,7 +112,7 @@ async def test_too_many_quarantines_stop_the_engine_and_nobody_waits_for_ever(tm
     with pytest.raises(EngineStopped):
         await ask(engine, "signal", "r19", name="go")
     with pytest.raises(EngineStopped):
-        await asyncio.wait_for(anext(aiter(engine.follow("r19", 10**6))), 10)
+        await asyncio.wait_for(anext(aiter(engine.runs.follow("r19", 10**6))), 10)
     marked = (await engine.journal.list_runs(RunFilter(quarantined=True))).items
     assert len(marked) == 10, "a bad release must not quarantine everything"
     await asyncio.wait_for(engine.close(), 10)
@@ -154,7 +154,7 @@ async def test_a_parent_whose_child_is_quarantined_waits_and_the_engine_starts(t
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
     engine = await opened(tmp_path)
     await engine.hold()
-    await engine.register(compiled(child))
+    await engine.workflows.register(compiled(child))
     await start(engine, parent)
     state = await until(engine, lambda state: state_of(state, "call") == "waiting")
     name = state.find("call").child
@@ -167,7 +167,7 @@ async def test_a_parent_whose_child_is_quarantined_waits_and_the_engine_starts(t
         other = await start(engine, workflow(task("x"), name="other"), "other")
         assert not other.refused
         assert (await ended(engine, "other")).state is R.COMPLETED
-        assert state_of(await engine.state("r1"), "call") == "waiting"
+        assert state_of(await engine.runs.state("r1"), "call") == "waiting"
     async with running(tmp_path) as engine:  # and again, with the child marked
         assert not (await start(engine, workflow(task("x"), name="other"), "other2")).refused
         assert (await ended(engine, "other2")).state is R.COMPLETED

@@ -25,9 +25,9 @@ async def test_a_run_sees_the_inputs_that_a_replay_sees(tmp_path):
 async def test_what_its_caller_does_to_the_inputs_afterwards_is_nothing_to_a_run(tmp_path):
     given: list[Any] = ["as it was"]
     async with running(tmp_path) as engine:
-        ir, _ = await engine.register(compiled(SEEN))
+        ir, _ = await engine.workflows.register(compiled(SEEN))
         request = Request(kind="start", run_id="r1", ir=ir.hash, inputs={"given": given})
-        asking = asyncio.ensure_future(engine.request(request))
+        asking = asyncio.ensure_future(engine.runs.request(request))
         await asyncio.sleep(0)  # it has the request, and has not decided
         given.append("changed")
         await asking

@@ -88,7 +88,7 @@ async def test_a_rerun_goes_by_the_definition_the_run_has_now(tmp_path):
     after = workflow(*before["nodes"], task("c", "echo", ["b"], args={"value": "patched"}))
     async with running(tmp_path) as engine:
         await start(engine, before)
-        ir = await engine.keep(compiled(after))
+        ir = await engine.workflows.keep(compiled(after))
         assert not (await ask(engine, "patch", ir=ir.hash)).refused
         tasks.gate_of("a").set()
         await ended(engine)

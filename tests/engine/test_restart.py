@@ -72,7 +72,7 @@ def test_a_handler_that_kills_its_process_every_time_is_parked(tmp_path):
             engine = await opened(tmp_path)
             try:
                 await until(engine, lambda state: state_of(state, "killer") == "parked", "poison")
-                state = await engine.state("poison")
+                state = await engine.runs.state("poison")
                 assert state.find("killer").error.code == "poison"
                 assert state.find("killer").attempt == 2
                 assert (await ended(engine, "good")).state is R.COMPLETED
@@ -167,7 +167,7 @@ async def test_waits_approvals_and_children_survive(tmp_path):
     )
     engine = await opened(tmp_path)
     await engine.hold()
-    await engine.register(compiled(child))
+    await engine.workflows.register(compiled(child))
     await start(engine, definition)
     state = await until(engine, lambda state: all(state_of(state, one) == "waiting" for one in ("call", "sign", "ok")))
     name = state.find("call").child
@@ -233,7 +233,7 @@ def test_running_work_gets_its_grace_at_shutdown_and_its_result_is_kept(tmp_path
     async def look() -> None:
         async with running(tmp_path) as engine:
             assert (await ended(engine)).state is R.COMPLETED
-            assert (await engine.state("r1")).find("a").attempt == 1
+            assert (await engine.runs.state("r1")).find("a").attempt == 1
 
     asyncio.run(look())
     effects = [(what, key) for what, key, *_ in folder.effects()]

@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 
 async def seen_of(engine, run_id="r1"):
-    state = await engine.state(run_id)
+    state = await engine.runs.state(run_id)
     return state, await engine.sight.of(state)
 
 

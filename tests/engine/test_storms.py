@@ -61,7 +61,7 @@ async def test_commands_that_cross_each_other_and_the_work_leave_every_run_sound
     )
     async with running(tmp_path, concurrency=4, worker_heartbeat_seconds=0.2) as engine:
         engine.coordinator.memory._keep_idle = rng.choice((0, 1, 1000))
-        await engine.register(compiled(CHILD))
+        await engine.workflows.register(compiled(CHILD))
         for number in range(6):
             await start(engine, definition, f"r{number}")
         kinds = ["pause", "resume", "pause", "resume", "signal", "retry", "cancel", "rollback"]
@@ -96,7 +96,7 @@ async def test_every_message_that_comes_again_changes_nothing(tmp_path, times, m
 
     monkeypatch.setattr(Coordinator, "put", again)
     async with running(tmp_path) as engine:
-        await engine.register(compiled(CHILD))
+        await engine.workflows.register(compiled(CHILD))
         state = await finish(engine, EVERYTHING)
         assert state.outputs == {"all": [2, [2, 4, 6], 2]}
         assert len(tasks.seen) == len(set(tasks.seen)) == 10
@@ -108,7 +108,7 @@ async def test_every_message_that_comes_again_changes_nothing(tmp_path, times, m
 async def test_runs_that_leave_memory_whenever_they_can(tmp_path):
     async with running(tmp_path) as engine:
         engine.coordinator.memory._keep_idle = 0
-        await engine.register(compiled(CHILD))
+        await engine.workflows.register(compiled(CHILD))
         for number in range(5):
             await start(engine, EVERYTHING, f"r{number}")
         for number in range(5):
@@ -122,7 +122,7 @@ async def test_snapshots_at_any_distance_say_what_the_events_say(tmp_path, monke
     engine = await opened(tmp_path)
     await engine.hold()
     engine.coordinator.memory._keep_idle = 0
-    await engine.register(compiled(CHILD))
+    await engine.workflows.register(compiled(CHILD))
     await start(engine, EVERYTHING)
     await until(engine, lambda state: state_of(state, "nap") == "waiting")
     await crash(engine)
@@ -160,7 +160,7 @@ async def test_a_worker_that_falls_silent_loses_its_work_to_the_next_attempt(tmp
 
 async def test_the_same_idempotency_key_is_the_same_run(tmp_path):
     async with running(tmp_path) as engine:
-        ir, _ = await engine.register(compiled(workflow(task("a"))))
+        ir, _ = await engine.workflows.register(compiled(workflow(task("a"))))
 
         def begin(run_id: str, body: str) -> object:
             start = c.Start(at=engine.clock.now(), run_id=run_id, ir=ir)
@@ -260,7 +260,7 @@ async def test_what_may_happen_once_and_is_handed_back_at_shutdown_waits_for_a_p
     tasks.gates.clear()
     tasks.gate_of("x").set()
     async with running(tmp_path) as engine:
-        assert state_of(await engine.state("r1"), "once") == "parked"
+        assert state_of(await engine.runs.state("r1"), "once") == "parked"
         await ask(engine, "requeue", node="once")
         assert (await ended(engine)).state is R.COMPLETED
         assert len(tasks.seen) == 2

@@ -94,7 +94,7 @@ def test_a_bad_command_of_another_process_hurts_nobody(folder):
             engine = await opened(folder.path)
             try:
                 nothing = Request(kind="start", run_id="r9", ir="sha256:nothing")
-                assert (await asyncio.wait_for(engine.request(nothing), 10)).refused
+                assert (await asyncio.wait_for(engine.runs.request(nothing), 10)).refused
                 bad = await engine.journal.put_command("r1", b'{"kind": "explode"')
                 await until_true(lambda: engine.journal.find_answer(bad), "it is answered")
                 assert (await ask(engine, "requeue", node="nothing")).refused
@@ -184,7 +184,9 @@ async def test_a_command_is_not_decided_twice_though_its_answer_was_lost(tmp_pat
         await asyncio.Event().wait()
 
     holder.journal.answer_command = lose
-    reply = await asyncio.wait_for(follower.request(Request(kind="signal", run_id="r1", name="other", payload=1)), 10)
+    reply = await asyncio.wait_for(
+        follower.runs.request(Request(kind="signal", run_id="r1", name="other", payload=1)), 10
+    )
     assert not reply.refused
     await lost.wait()
     holder.journal.answer_command = answer
@@ -198,7 +200,7 @@ async def test_a_command_is_not_decided_twice_though_its_answer_was_lost(tmp_pat
 
 async def test_the_holder_is_replaced_as_soon_as_it_closes(tmp_path):
     async with running(tmp_path) as engine:
-        await engine.register(compiled(workflow(task("a"))))
+        await engine.workflows.register(compiled(workflow(task("a"))))
         other = await opened(tmp_path)
         assert not await other.hold()
     assert await other.hold()

@@ -217,7 +217,7 @@ async def test_a_workflow_with_bad_configs_is_refused_with_all_of_them(tmp_path)
     )
     async with running(tmp_path) as engine:
         with pytest.raises(DefinitionError) as caught:
-            await engine.register(compiled(definition))
+            await engine.workflows.register(compiled(definition))
         assert await engine.journal.find_workflow("tested", None) is None
     assert sorted(problem.path for problem in caught.value.problems) == [
         "nodes.a.compensator.config.url",

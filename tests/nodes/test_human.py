@@ -110,7 +110,7 @@ async def test_whoever_is_named_twice_has_one_vote(tmp_path):
         name, approval = await approval_of(engine)
         assert approval.approvers == ("ann", "bob")
         await ask(engine, "vote", approval=name, by="ann")
-        assert not (await engine.state("r1")).terminal
+        assert not (await engine.runs.state("r1")).terminal
         await ask(engine, "vote", approval=name, by="bob")
         await ended(engine)
 
@@ -120,7 +120,7 @@ async def test_one_rejection_too_many_decides_at_once(tmp_path):
         await start(engine, asking(approvers=["ann", "bob", "cyd"], quorum=2))
         name, _ = await approval_of(engine)
         await ask(engine, "vote", approval=name, by="ann", decision="reject")
-        assert not (await engine.state("r1")).terminal
+        assert not (await engine.runs.state("r1")).terminal
         await ask(engine, "vote", approval=name, by="cyd", decision="reject")
         assert (await ended(engine)).error.code == "rejected"
 
@@ -139,7 +139,7 @@ async def test_one_rejection_too_many_decides_at_once(tmp_path):
 async def test_what_cannot_work_is_refused_before_it_runs(tmp_path, config, path, words):
     async with running(tmp_path) as engine:
         with pytest.raises(DefinitionError) as caught:
-            await engine.register(compiled(asking(**config)))
+            await engine.workflows.register(compiled(asking(**config)))
     [problem] = caught.value.problems
     assert problem.path == f"nodes.ok.config.{path}"
     assert words in problem.message

@@ -22,7 +22,7 @@ async def run_large(engine, definition, inputs):
     await start(engine, definition, inputs=inputs)
     await asyncio.wait_for(over.wait(), 60)
     stop()
-    return await engine.state("r1")
+    return await engine.runs.state("r1")
 
 
 def call(function):
@@ -53,7 +53,7 @@ async def test_ten_thousand_items_that_need_no_worker(tmp_path):
 async def test_a_thousand_items_that_are_runs_of_their_own(tmp_path):
     async with running(tmp_path) as engine:
         inner = workflow(transform("x", "{{ inputs.n * 2 }}"), name="double", outputs={"got": "{{ x }}"})
-        await engine.register(compiled(inner))
+        await engine.workflows.register(compiled(inner))
         definition = mapping(workflow="double", inputs={"n": "{{ item }}"}, max_concurrency=200)
         state = await run_large(engine, definition, {"list": list(range(1000))})
         assert await engine.contents.outputs(state) == {"m": [{"got": 2 * n} for n in range(1000)]}
@@ -116,7 +116,7 @@ async def test_something_that_is_no_list_fails_at_once(tmp_path, over):
 async def test_the_config_of_the_item_is_checked_too(tmp_path):
     async with running(tmp_path) as engine:
         with pytest.raises(DefinitionError) as caught:
-            await engine.register(compiled(mapping(node={"type": "http", "config": {"ulr": "x"}})))
+            await engine.workflows.register(compiled(mapping(node={"type": "http", "config": {"ulr": "x"}})))
     problems = {problem.path: problem.code for problem in caught.value.problems}
     assert problems == {"nodes.m.config.node.config": "missing_key", "nodes.m.config.node.config.ulr": "unknown_key"}
 

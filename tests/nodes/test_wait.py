@@ -91,7 +91,7 @@ async def test_a_signal_that_does_not_come_before_its_moment_is_a_failure(tmp_pa
 async def test_a_wait_for_nothing_is_refused_before_it_runs(tmp_path, config, path, words):
     async with running(tmp_path) as engine:
         with pytest.raises(DefinitionError) as caught:
-            await engine.register(compiled(waiting(**config)))
+            await engine.workflows.register(compiled(waiting(**config)))
     problem = caught.value.problems[0]
     assert problem.path == f"nodes.w.config.{path}".rstrip(".")
     assert words in problem.message

@@ -251,7 +251,7 @@ async def test_a_rendered_config_that_is_wrong_fails_the_node_and_nobody_is_told
         )
 
         async def look():
-            state = await engine.state("r1")
+            state = await engine.runs.state("r1")
             return state if state.terminal else None
 
         state = await until_true(look, "the run ends")

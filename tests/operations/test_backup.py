@@ -73,7 +73,7 @@ async def under_way(deployment: Deployment, names: list[str]) -> Engine:
 
 async def at_gate(client: Engine, names: list[str]) -> None:
     async def all_there() -> bool:
-        states = [await client.state(name) for name in names]
+        states = [await client.runs.state(name) for name in names]
         return all(state.find("gate", ()) is not None for state in states)
 
     await eventually(all_there)

@@ -129,7 +129,7 @@ async def run_in(folder, port):
     engine = await Engine.open(settings.database_url, vault=vault)
     try:
         await engine.hold()
-        await engine.register(compiled({"name": "child", "nodes": [{"id": "a", "type": "input"}]}))
+        await engine.workflows.register(compiled({"name": "child", "nodes": [{"id": "a", "type": "input"}]}))
         found = {}
         for name, nodes, _ in definitions(port):
             try:

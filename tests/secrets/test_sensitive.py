@@ -126,7 +126,7 @@ async def test_a_child_opens_what_its_parent_gave_it_and_another_run_does_not(tm
     parent = {"id": "call", "type": "workflow", "dependencies": ["person"]}
     parent["config"] = {"workflow": "child", "inputs": {"ssn": "{{ person.ssn }}"}}
     async with running(tmp_path) as engine:
-        await engine.register(compiled(child))
+        await engine.workflows.register(compiled(child))
         state = await finish(engine, flow(parent))
         assert state.state is RunState.COMPLETED, state.error
         assert state.find("call", ()).output == {"last": SSN[-4:]}

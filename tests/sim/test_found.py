@@ -186,7 +186,7 @@ async def test_a_parent_that_tries_a_cancelled_child_again_does_not_wait_for_eve
     child = workflow(task("inner", "gate", args={"name": "x"}), name="child")
     call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
     async with running(tmp_path) as engine:
-        await engine.register(compiled(child))
+        await engine.workflows.register(compiled(child))
         await start(engine, workflow(call))
         await until_true(lambda: tasks.seen, "the child works")
         await ask(engine, "cancel", "r1:call", force=True)

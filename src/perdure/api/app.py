@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
@@ -93,12 +92,11 @@ def _route(site: Site, endpoint: Endpoint) -> Route:
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     site: Site = app.state.site
     site.metrics.start()
+    site.engine.feed.open()
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(site.feed.run())
-            yield
-            site.feed.close()
+        yield
     finally:
+        site.engine.feed.close()
         site.metrics.stop()
 
 

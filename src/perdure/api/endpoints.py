@@ -51,7 +51,7 @@ class Call:
         self.request = request
         self.principal = principal
         self.request_id = request_id
-        self.service = Service(site.engine, principal, site.feed)
+        self.service = Service(site.engine, principal)
         self.key: str | None = None
         """The idempotency key of a POST."""
         self.object = "/".join(str(part) for part in request.path_params.values())

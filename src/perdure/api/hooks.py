@@ -42,7 +42,7 @@ async def decide(call: Call) -> Any:
     body = await read_body(call.request, SignedDecision)
     if body.approval_id != caller.row.approval_id:
         raise Refused(f"the body is about {body.approval_id[:200]}, and was sent to {name}", code="wrong_approval")
-    view, cast = await notifications.decide(engine, call.site.feed, caller, body.decision, body.comments, body.data)
+    view, cast = await notifications.decide(engine, caller, body.decision, body.comments, body.data)
     if cast:
         # Crash here: the approval is decided and not in the audit; the run's journal has the decision.
         await call.site.audit.record(

@@ -127,4 +127,4 @@ async def _written(call: Call) -> dict[str, str]:
 
 
 def _service(call: Call, link: Any) -> Service:
-    return Service(call.site.engine, link_principal(link), call.site.feed)
+    return Service(call.site.engine, link_principal(link))

@@ -110,7 +110,7 @@ async def serve(
 
 async def _stop(app: Starlette, server: uvicorn.Server, stopped: asyncio.Event) -> None:
     await stopped.wait()
-    app.state.site.feed.close()  # streams end, so that the shutdown need not wait for them
+    app.state.site.engine.feed.close()  # streams end, so that the shutdown need not wait for them
     server.should_exit = True
 
 
@@ -118,7 +118,7 @@ async def _leave(app: Starlette, server: uvicorn.Server, bound: socket.socket) -
     """Shut the server down after a cancellation. Otherwise uvicorn would go on listening, and this process could not
     serve the address again."""
     if server.started:
-        app.state.site.feed.close()
+        app.state.site.engine.feed.close()
         server.config.timeout_graceful_shutdown = CANCELLED_SECONDS
         await server.shutdown([bound])
 

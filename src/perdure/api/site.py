@@ -1,4 +1,4 @@
-"""What all calls of a server share: the engine, the authenticator, limits, metrics and the feed."""
+"""What all calls of a server share: the engine, the authenticator, limits and metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from perdure.api.endpoints import Call
 from perdure.api.metrics import Metrics
 from perdure.api.protocol import Bounds
 from perdure.engine import Engine
-from perdure.service.feed import Feed
 from perdure.service.tenancy import archive_of
 
 MIB = 1024 * 1024
@@ -62,7 +61,6 @@ class Site:
         self.engine = engine
         self.options = options
         self.metrics = Metrics(engine)
-        self.feed = Feed(engine)
         self.limiter = limiter or RateLimiter(engine.clock, per_key=0, per_tenant=0)
         self.bodies = Bodies(options.public_body_bytes, options.public_bodies_bytes, options.tenant_bodies_bytes)
         self.failures = Failures(engine.clock)

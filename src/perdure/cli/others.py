@@ -50,7 +50,7 @@ async def _find(engine: Engine, claim: str) -> list[Crash]:
     record = await engine.journal.find_run(claim.rsplit("/", 2)[0])
     if record is None or record.row.ended_at is not None or record.quarantined is not None:
         return []
-    state = await engine.state_of(record)
+    state = await engine.runs.state_of(record)
     for activation in state.activations.values():
         going = activation.state in (NodeState.QUEUED, NodeState.RUNNING)
         if going and claim_name(state.address(activation).task_id) == claim:

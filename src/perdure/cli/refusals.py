@@ -26,7 +26,7 @@ _HEAD = 2_000
 
 async def check_contents(engine: Engine, source: Source) -> Compiled:
     """The definition with the problems that this database finds, each once and with its line."""
-    problems = await engine.checker.find_problems(source.compiled, beside=_beside(source))
+    problems = await engine.workflows.checker.find_problems(source.compiled, beside=_beside(source))
     return _add(source, tuple(_name_file(one, source) for one in problems))
 
 

@@ -223,12 +223,12 @@ class Session:
         from perdure.service.errors import Invalid
 
         for child in self.source.children:
-            await self._note_origin(engine, *await engine.register(child))
+            await self._note_origin(engine, *await engine.workflows.register(child))
         compiled = await self._check(engine)
-        ir, version = await engine.register(compiled, checked=True)
+        ir, version = await engine.workflows.register(compiled, checked=True)
         await self._note_origin(engine, ir, version)
         self.run_id = self.run_id or engine.clock.new_id()
-        engine.own.add(self.run_id)
+        engine.runs.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
             await self._adopt_existing(engine, ir.hash)
             if not await self._hold(engine) and not engine.distributed and not self.found.terminal:
@@ -328,7 +328,7 @@ class Session:
         record = await engine.journal.get_run(self.run_id)
         if record.quarantined is not None:
             raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see perdure doctor")
-        state = self.found = await engine.state_of(record)
+        state = self.found = await engine.runs.state_of(record)
         if ir not in state.ir_hashes:
             raise click.UsageError(self._say_other(state))
         before = await engine.contents.resolve(state.tenant, state.inputs)

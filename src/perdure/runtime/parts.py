@@ -7,7 +7,7 @@ unseen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from perdure.errors import PerdureError
 
@@ -23,6 +23,8 @@ class Parts:
         self.tasks: list[asyncio.Task[None]] = []
         self.broken = asyncio.Event()
         """Set when a part has ended too early; callers that wait for the engine should then call `check`."""
+        self.on_broken: list[Callable[[], None]] = []
+        """Called when `broken` is set, for those who wait for something else."""
         self.closing = False
         """True once the parts may end, because the engine is closing."""
 
@@ -34,6 +36,8 @@ class Parts:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not self.closing:
             self.broken.set()
+            for tell in self.on_broken:
+                tell()
 
     def check(self) -> None:
         """Raise EngineStopped if a part has ended."""

@@ -97,7 +97,7 @@ async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int)
     if record is None or record.row.ended_at is not None or depth > _DEEPEST:
         found.busy = True  # the child is about to start, its end is about to be reported, or it is too deep
         return
-    below = await look(engine, await engine.state_of(record), depth + 1)
+    below = await look(engine, await engine.runs.state_of(record), depth + 1)
     found.asks.extend(below.asks)
     found.busy = found.busy or below.busy or not below.asks
 

@@ -98,10 +98,10 @@ class JournalSource:
         self._engine = engine
 
     async def catch_up(self, follower: Follower) -> None:
-        follower.state = await self._engine.state(follower.state.run_id)
+        follower.state = await self._engine.runs.state(follower.state.run_id)
 
     def stream(self, run_id: str, after: int) -> AsyncIterator[e.Event]:
-        return self._engine.follow(run_id, after)
+        return self._engine.runs.follow(run_id, after)
 
     async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR | None:
         return await self._engine.library.get(event.ir)

@@ -342,13 +342,13 @@ class _Session:
     ) -> State:
         engine = self._engine
         for child in children:
-            await engine.register(child)
-        for problem in await engine.checker.find_problems(compiled):
+            await engine.workflows.register(child)
+        for problem in await engine.workflows.checker.find_problems(compiled):
             if problem.severity == "warning":  # `register`, below, refuses an error
                 logger.warning("%s: %s", compiled.get_ir().name, problem.message)
-        ir, version = await engine.register(compiled)
+        ir, version = await engine.workflows.register(compiled)
         run_id = run_id or engine.clock.new_id()
-        engine.own.add(run_id)
+        engine.runs.own.add(run_id)
         engine.others = "uncrashed"
         existed = await engine.journal.find_run(run_id) is not None
         if not await engine.hold() and not existed:
@@ -364,13 +364,13 @@ class _Session:
                 logger.warning("%s", said)
             start = self._service.runs.start(f"{ir.name}@{version}", _plain(inputs), run_id=run_id, tags=tags)
             await _unless("exists", start)  # another process was faster
-        state = await engine.state(run_id)
+        state = await engine.runs.state(run_id)
         if existed:
             mends = retry_failed and state.state == "failed"
             await self._check_same(state, ir, inputs, mends=mends)
             if mends:
                 await _unless("", self._service.runs.retry(run_id, definition=compiled.definition))
-                state = await engine.state(run_id)
+                state = await engine.runs.state(run_id)
         return state
 
     async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perdure.service.audit import AuditTrail
     from perdure.service.blobs import Blobs
     from perdure.service.dead_letters import DeadLetters
-    from perdure.service.feed import Feed
     from perdure.service.keys import Keys
     from perdure.service.runs import Runs
     from perdure.service.system import System
@@ -29,10 +28,10 @@ __all__ = ["Service"]
 
 
 class Service:
-    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None, *, owner: bool = False) -> None:
+    def __init__(self, engine: Engine, principal: Principal, *, owner: bool = False) -> None:
         from perdure.service.tenancy import Tenancy
 
-        self.tenancy: Tenancy = Tenancy(engine, principal, feed, owner=owner)
+        self.tenancy: Tenancy = Tenancy(engine, principal, owner=owner)
 
     @classmethod
     def of_owner(cls, engine: Engine, by: str = "", tenant: str = "default") -> Service:

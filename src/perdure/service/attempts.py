@@ -15,11 +15,11 @@ import msgspec
 
 from perdure.kernel import events as e
 from perdure.kernel.state import State
+from perdure.service.history import read_stored
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
 
-_READ = 2000
 LOOKED_AT = 50_000
 """How many of a run's newest events are searched: a journal may have millions."""
 SHOWN = 200
@@ -40,14 +40,9 @@ async def attempts_of(engine: Engine, state: State, node: Mapping[str, Any]) -> 
 
 async def _read(engine: Engine, state: State, node: str) -> AsyncIterator[e.Event]:
     name, after = msgspec.json.encode(node), max(state.seq - LOOKED_AT, 0)
-    while after < state.seq:
-        stored = await engine.journal.read_events(state.run_id, after, min(_READ, state.seq - after))
-        for one in stored:
-            if one.type.startswith("node") and name in one.body:  # decoding every event would take most of the time
-                yield e.decode(one.body)
-        if not stored:
-            return
-        after = stored[-1].seq
+    async for one in read_stored(engine, state.run_id, after=after, last=state.seq):
+        if one.type.startswith("node") and name in one.body:  # decoding every event would take most of the time
+            yield e.decode(one.body)
 
 
 def _places(event: e.Event, node: str) -> Iterator[e.NodeEvent | e.Place]:

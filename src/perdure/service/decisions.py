@@ -65,7 +65,7 @@ async def find_decisions(engine: Engine, state: State, kept: Collection[str] | N
         if record is None:
             break
         try:
-            before = await engine.state_of(record)
+            before = await engine.runs.state_of(record)
         except Refused:  # that run cannot be read
             break
         state = before

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import NotFound
-from perdure.journal import RunRecord
+from perdure.journal import RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import IntegrityError, State, index_of
-from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.quarantine import explained
+from perdure.runtime.portions import in_portions
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -24,15 +24,19 @@ _READ = 2000
 
 async def read_all(engine: Engine, run_id: str, last: int | None = None) -> AsyncIterator[e.Event]:
     """Every event of a run in order, up to the number `last`."""
-    after = weight = 0
+    async for one in read_stored(engine, run_id, last=last):
+        yield e.decode(one.body)
+
+
+async def read_stored(
+    engine: Engine, run_id: str, *, after: int = 0, last: int | None = None
+) -> AsyncIterator[StoredEvent]:
+    """The same, not decoded, from the event behind `after` on. Other tasks have their turn while it is read."""
     while last is None or after < last:
         stored = await engine.journal.read_events(run_id, after, _READ if last is None else min(_READ, last - after))
-        for one in stored:
-            weight += len(one.body)
-            if weight > LARGE_BYTES:  # the number of events read at once says nothing about their size
-                weight = 0
-                await engine.clock.sleep(0)  # takes no time, and lets other tasks of the loop run
-            yield e.decode(one.body)
+        async for portion in in_portions(engine.clock, stored):
+            for one in portion:
+                yield one
         if not stored:
             return
         after = stored[-1].seq

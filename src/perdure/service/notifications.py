@@ -80,7 +80,6 @@ async def authenticate(engine: Engine, approval_id: str, headers: Mapping[str, s
 
 async def decide(
     engine: Engine,
-    feed: Any,
     caller: Caller,
     decision: Literal["approve", "reject"],
     comments: str,
@@ -89,7 +88,7 @@ async def decide(
     """The approval after the vote, and whether this message cast it. A repeated message gets the first answer."""
     from perdure.service import Service
 
-    service = Service(engine, caller.principal, feed)
+    service = Service(engine, caller.principal)
     try:
         return await service.approvals.decide(caller.row.approval_id, decision, comments=comments, data=data), True
     except Refused as error:

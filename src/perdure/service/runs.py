@@ -27,6 +27,7 @@ from perdure.runtime.coordinator.children import explain_children
 from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.coordinator.sight import list_seen
+from perdure.runtime.portions import in_portions
 from perdure.service.approvals import Approvals
 from perdure.service.attempts import attempts_of
 from perdure.service.diffs import diff_runs
@@ -52,7 +53,6 @@ from perdure.service.waiting import find_waiting, is_waiting
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
-    from perdure.service.feed import Feed
 
 Control = Literal["cancel", "pause", "resume", "rollback"]
 NODES_SHOWN = 1000
@@ -124,7 +124,7 @@ class Runs(Starts):
 
     async def _get(self, run_id: str, outputs: bool, at: int | None = None) -> View:
         record = await self._tenancy.get_run(run_id)
-        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
         view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._tenancy.room())
         shown = len(state.ir.nodes) if self._tenancy.owner else NODES_SHOWN
@@ -175,7 +175,7 @@ class Runs(Starts):
     async def node(self, run_id: str, node: str, *, at: int | None = None) -> View:
         """One node with every visit and its complete outputs."""
         record = await self._tenancy.get_run(run_id)
-        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
         room = self._tenancy.room()
         for one in (view, *view["visits"]):
@@ -197,11 +197,19 @@ class Runs(Starts):
 
     @listing
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
+        """A page of events, in order: at most `limit`, fewer where they are large."""
         record = await self._tenancy.get_run(run_id)
         after = after if cursor is None else int(cursor)
         stored = await self._engine.journal.read_events(record.run_id, after, limit + 1)
-        items = [public_event(one) for one in stored[:limit]]
-        return {"items": items, "next_cursor": str(stored[limit - 1].seq) if len(stored) > limit else None}
+        items: builtins.list[View] = []
+        weight = 0
+        async for portion in in_portions(self._engine.clock, stored[:limit]):
+            items += map(public_event, portion)
+            weight += sum(len(one.body) for one in portion)
+            if weight > ANSWER_BYTES and not self._tenancy.owner:
+                break  # large events make a shorter page
+        more = len(items) < len(stored)
+        return {"items": items, "next_cursor": str(items[-1]["seq"]) if more else None}
 
     async def follow(
         self, run_id: str, after: int = 0, *, working: bool = False
@@ -210,18 +218,16 @@ class Runs(Starts):
         `working` also the tasks that are executed, at first and then whenever they change. The caller closes the
         generator."""
         record = await self._tenancy.get_run(run_id)
-        if self._tenancy.feed is None:
-            raise RuntimeError("a service without a feed follows nothing")
         if working:
-            return self._follow_working(self._tenancy.feed, record.run_id, after)
-        return self._tenancy.feed.follow(record.run_id, after, idle_seconds=IDLE_SECONDS)
+            return self._follow_working(record.run_id, after)
+        return self._engine.feed.follow(record.run_id, after, idle_seconds=IDLE_SECONDS)
 
     async def _follow_working(
-        self, feed: Feed, run_id: str, after: int
+        self, run_id: str, after: int
     ) -> AsyncGenerator[builtins.list[StoredEvent] | WorkingTasks, None]:
         told: WorkingTasks | None = None
         looks = 0
-        async with aclosing(feed.follow(run_id, after, idle_seconds=WORKING_SECONDS)) as batches:
+        async with aclosing(self._engine.feed.follow(run_id, after, idle_seconds=WORKING_SECONDS)) as batches:
             async for events in batches:
                 if events:
                     yield events
@@ -264,7 +270,7 @@ class Runs(Starts):
         """Why a node has not run, or what each node that has not completed waits for."""
         record = await self._tenancy.get_run(run_id)
         try:
-            state = await self._engine.state_of(record)
+            state = await self._engine.runs.state_of(record)
         except Refused:  # its nodes are unknown, but the reason why it does not go on is known
             return {"run_id": run_id, "state": record.row.state, "nodes": {}, "quarantined": record.quarantined}
         if node is not None:
@@ -294,7 +300,7 @@ class Runs(Starts):
 
     async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
         record = await self._tenancy.get_run(run_id)
-        state = await (self._engine.state_of(record) if at is None else state_at(self._engine, record, at))
+        state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         return state.seq, await self._engine.contents.view(state)
 
     # -- changing ------------------------------------------------------------------------------------------------------
@@ -355,7 +361,7 @@ class Runs(Starts):
             refuse_sealed("inputs", values)
             before = await self._engine.contents.resolve(record.row.tenant, state.inputs, masked=False)
             values = {**(before if isinstance(before, dict) else {}), **values}
-        new = new_id or self._engine.new_run_id()
+        new = new_id or self._engine.runs.new_id()
         about: dict[str, Any] = {"run_id": new, "by": self._tenancy.by, "tenant": record.row.tenant}
         reply = await self._tenancy.ask(
             Request(
@@ -393,7 +399,7 @@ class Runs(Starts):
         view["problems"] = [problem_view(one) for one in compiled.problems]
         if dry_run:
             return {**view, "state": state.state.value}
-        ir = await self._engine.keep(compiled, tenant=state.tenant, checked=True)
+        ir = await self._engine.workflows.keep(compiled, tenant=state.tenant, checked=True)
         about: dict[str, Any] = {"run_id": record.run_id, "by": self._tenancy.by, "reason": reason}
         reply = await self._tenancy.ask(Request(kind="patch", ir=ir.hash, patch=operations, **about))
         return {**view, "possible": True, "applied": True, "state": reply.state}
@@ -402,7 +408,7 @@ class Runs(Starts):
         if operations is not None:
             before = await current_definition(self._engine.library, state)
             definition = await asyncio.to_thread(apply_patch, before, operations)
-        return await self._engine.checker.check_data(definition, tenant=state.tenant)
+        return await self._engine.workflows.checker.check_data(definition, tenant=state.tenant)
 
     # -- elsewhere -----------------------------------------------------------------------------------------------------
 

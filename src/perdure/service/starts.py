@@ -81,7 +81,7 @@ class Starts:
         asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
         if asked is not None and (earlier := await self._earlier(*asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)
-        run_id = run_id or self._engine.new_run_id()
+        run_id = run_id or self._engine.runs.new_id()
         found = await (
             resolve(tenancy, workflow, rollout_key or key or run_id)
             if workflow
@@ -132,19 +132,19 @@ class Starts:
         return found[0]
 
     async def _keep(self, definition: Any, tenant: str) -> Resolved:
-        compiled = await self._engine.checker.check_data(definition, tenant=tenant)
-        ir = await self._engine.keep(compiled, tenant=tenant, checked=True)
+        compiled = await self._engine.workflows.checker.check_data(definition, tenant=tenant)
+        ir = await self._engine.workflows.keep(compiled, tenant=tenant, checked=True)
         return Resolved(name=ir.name, version=0, ir=ir.hash)
 
     async def _started(self, run_id: str, wait_seconds: float) -> View:
         tenancy = self._tenancy
-        if wait_seconds > 0 and tenancy.feed is not None:
-            await tenancy.feed.wait_for_end(run_id, wait_seconds)
+        if wait_seconds > 0:
+            await self._engine.feed.wait_for_end(run_id, wait_seconds)
         record = await tenancy.get_run(run_id)
         view = {name: run_summary(record)[name] for name in ("run_id", "workflow", "version", "state", "error")}
         view["outputs"] = None
         if record.row.ended_at is not None:
-            state = await self._engine.state_of(record)
+            state = await self._engine.runs.state_of(record)
             view["outputs"] = (
                 await self._engine.contents.view(state, raw=True, nodes=False, room=self._tenancy.room())
             )["outputs"]

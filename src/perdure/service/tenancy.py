@@ -21,7 +21,6 @@ from perdure.service.errors import AnswerLate, InputsInvalid, Invalid, Overloade
 if TYPE_CHECKING:
     from perdure.access import Principal
     from perdure.engine import Engine
-    from perdure.service.feed import Feed
 
 ANSWER_SECONDS = 30.0
 """How long the coordinator that holds a run may take to answer a request."""
@@ -42,12 +41,11 @@ def archive_of(engine: Engine) -> Archive:
 
 
 class Tenancy:
-    def __init__(self, engine: Engine, principal: Principal, feed: Feed | None = None, *, owner: bool = False) -> None:
+    def __init__(self, engine: Engine, principal: Principal, *, owner: bool = False) -> None:
         self.engine = engine
         self.principal = principal
         self.tenant = principal.tenant
         self.by = principal.name
-        self.feed = feed
         self.owner = owner
         """The caller has the database itself: it sees every tenant's things, answers have no bounds, and this process
         decides for runs that no other process holds."""
@@ -78,7 +76,7 @@ class Tenancy:
 
     async def load(self, run_id: str) -> tuple[RunRecord, State]:
         record = await self.get_run(run_id)
-        return record, await self.engine.state_of(record)
+        return record, await self.engine.runs.state_of(record)
 
     async def get_approval(self, approval_id: str) -> ApprovalRow:
         row = await self._find_approval(approval_id) if self._sane(approval_id) else None
@@ -121,7 +119,7 @@ class Tenancy:
             await self.engine.hold(work=False)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                reply = await self.engine.request(request)
+                reply = await self.engine.runs.request(request)
         except TimeoutError:
             held = self.engine.holder if self.owner else None
             who = f"process {held.pid} on {held.host} did not answer" if held and held.pid else "nobody answered"

@@ -45,7 +45,7 @@ LATEST = 253_402_300_799.0
 async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncIterator[str]:
     """The exported file, piece by piece: one object, or with `lines` one object a line, each with its `kind`. A run
     that cannot be read is refused before the first piece."""
-    return _export(engine, record, await engine.state_of(record), lines)
+    return _export(engine, record, await engine.runs.state_of(record), lines)
 
 
 async def _export(engine: Engine, record: RunRecord, state: State, lines: bool) -> AsyncIterator[str]:
@@ -186,10 +186,10 @@ class Transfer:
     async def _keep(self, number: int, one: _Definition) -> IR:
         if one.definition is None:
             raise _refuse(f"definitions[{number}]", "the definition was not kept when the run was exported")
-        compiled = await self._engine.checker.check_data(one.definition, tenant=self._tenancy.tenant)
+        compiled = await self._engine.workflows.checker.check_data(one.definition, tenant=self._tenancy.tenant)
         if compiled.get_ir().hash != one.hash:
             raise _refuse(f"definitions[{number}]", f"it is not the definition {one.hash}; another Perdure compiled it")
-        return await self._engine.keep(compiled, tenant=self._tenancy.tenant, checked=True)
+        return await self._engine.workflows.keep(compiled, tenant=self._tenancy.tenant, checked=True)
 
     def _make(
         self, file: RunFile, run_id: str, library: dict[str, IR]

@@ -58,7 +58,7 @@ class _Look:
         for child in page.items:
             if not await self.waits(child):
                 return False
-        state = state or await self._engine.state_of(record)
+        state = state or await self._engine.runs.state_of(record)
         begun = {child.run_id for child in page.items}
         return not works(state) and all(
             child in begun for child, key in state.children.items() if state.activations[key].state is NodeState.WAITING

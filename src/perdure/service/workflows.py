@@ -56,12 +56,12 @@ class Workflows:
         if isinstance(definition, Mapping):
             definition, format = msgspec.json.encode(definition), "json"
         text = definition.encode() if isinstance(definition, str) else definition
-        return await self._engine.checker.check_text(text, format, tenant=self._tenancy.tenant)
+        return await self._engine.workflows.checker.check_text(text, format, tenant=self._tenancy.tenant)
 
     async def _register(self, compiled: Compiled, reason: str) -> View:
         tenancy = self._tenancy
         before = await self._engine.journal.find_workflow(compiled.get_ir().name, tenant=tenancy.tenant)
-        ir, version = await self._engine.register(compiled, tenant=tenancy.tenant, checked=True)
+        ir, version = await self._engine.workflows.register(compiled, tenant=tenancy.tenant, checked=True)
         at = self._engine.clock.now()
         # Crash here: the version is stored without a note of who registered it, until it is registered again.
         note = VersionNote(
@@ -90,7 +90,7 @@ class Workflows:
                 f"workflow {name} is at version {found.version}, not {base_version}; read it and patch again"
             )
         before = await self._definition(found)
-        compiled = await self._engine.checker.check_data(
+        compiled = await self._engine.workflows.checker.check_data(
             await asyncio.to_thread(apply_patch, before, operations), tenant=self._tenancy.tenant
         )
         if compiled.get_ir().name != name:

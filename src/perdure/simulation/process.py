@@ -248,8 +248,8 @@ class EngineProcess(Process):
         """Make a request as a caller of this process would."""
         assert self.engine is not None
         if compiled is not None:
-            await self.engine.keep(compiled)
-        return await self.engine.request(request)
+            await self.engine.workflows.keep(compiled)
+        return await self.engine.runs.request(request)
 
     async def shut_down(self, grace_seconds: float) -> None:
         engine = self.engine
@@ -312,8 +312,8 @@ class Terminal(Process):
         engine = self.engine = SimEngine(self.world, self)
         try:
             if self._compiled is not None:
-                await engine.keep(self._compiled)
-            return await engine.request(self._request)
+                await engine.workflows.keep(self._compiled)
+            return await engine.runs.request(self._request)
         except (StoreUnavailable, TransportUnavailable, EngineStopped):
             return None
         finally:

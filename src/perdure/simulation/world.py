@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from perdure import engine
 from perdure.blob_stores.memory import MemoryObjects
 from perdure.blob_stores.objects import ObjectBlobs
 from perdure.blobs import BlobStore, full_ref, key_of, parse_ref, ref_of
@@ -25,6 +24,7 @@ from perdure.journal import Accepted, Appended, Commit
 from perdure.kernel import continuations
 from perdure.model import ir as irs
 from perdure.model.ir import IR
+from perdure.runtime import runs as engine_runs
 from perdure.runtime.coordinator import listener, loaded
 from perdure.runtime.coordinator.incarnation import LostIncarnation
 from perdure.runtime.parts import EngineStopped
@@ -222,7 +222,7 @@ class World:
         gc.disable()
         poll, listener._POLL_SECONDS = listener._POLL_SECONDS, self.plan.poll_seconds
         every, loaded.SNAPSHOT_EVERY = loaded.SNAPSHOT_EVERY, self.plan.snapshot_events
-        follow, engine._FOLLOW_SECONDS = engine._FOLLOW_SECONDS, self.plan.poll_seconds / 4
+        look, engine_runs.LOOK_SECONDS = engine_runs.LOOK_SECONDS, self.plan.poll_seconds / 4
         long, continuations.LONG_JOURNAL = continuations.LONG_JOURNAL, self.plan.long_journal
         try:
             self.loop.run_until_complete(self.loop.run_in(self.loop.world, self._history(), "history"))
@@ -231,7 +231,7 @@ class World:
         finally:
             listener._POLL_SECONDS = poll
             loaded.SNAPSHOT_EVERY = every
-            engine._FOLLOW_SECONDS = follow
+            engine_runs.LOOK_SECONDS = look
             continuations.LONG_JOURNAL = long
             self.over = True
             self.loop.abandon(self.buried)

@@ -39,16 +39,16 @@ async def running(folder, url, prefix, monkeypatch, **options):
 async def start(engine, definition, run_id):
     compiled = compile_definition(definition)
     assert compiled.ir is not None, compiled.problems
-    await engine.register(compiled)
-    await engine.request(Request(kind="start", run_id=run_id, ir=compiled.ir.hash))
+    await engine.workflows.register(compiled)
+    await engine.runs.request(Request(kind="start", run_id=run_id, ir=compiled.ir.hash))
 
 
 async def end(engine, run_id):
     async with asyncio.timeout(60):
-        async for event in engine.follow(run_id):
+        async for event in engine.runs.follow(run_id):
             if event.type in ENDS:
                 break
-    return await engine.state(run_id)
+    return await engine.runs.state(run_id)
 
 
 def fan(width):
