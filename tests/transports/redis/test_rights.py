@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 
+import perdure.transports.redis
 from perdure.limits import Ask, Entered, Limit
 from perdure.transport import TransportUnavailable
 from tests.conformance.transport.messages import beat, claim, result, soon, task
@@ -119,3 +120,124 @@ def test_a_coordinator_is_refused_what_could_hurt_the_server(users, own_server):
     for command in (["EVAL", "return 1", 0], ["CONFIG", "GET", "*"], ["FLUSHALL"], ["KEYS", "*"], ["SHUTDOWN"]):
         with pytest.raises(redis.exceptions.NoPermissionError):
             client.execute_command(*command)
+
+
+ROLES = ("worker", "coordinator")
+
+
+def client_of(own_server, role):
+    return redis.Redis(unix_socket_path=str(own_server.socket), username=f"perdure-{role}", password="secret")
+
+
+def granted(role):
+    """The commands of a set, as the document has them."""
+    [line] = re.findall(rf"^ACL SETUSER perdure-{role} .*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    return {word[1:] for word in line.split() if word.startswith("+")}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_user_has_the_commands_keys_and_channels_of_the_document_alone(users, own_server, role):
+    with own_server.client() as client:
+        found = client.acl_getuser(f"perdure-{role}")
+    assert "nopass" not in found["flags"]
+    assert found["categories"] == ["-@all"]
+    assert set(found["commands"]) == {f"+{name}" for name in granted(role)}
+    assert ([*found["keys"]], [*found["channels"]]) == (["~perdure:*"], ["&perdure:wake:*"])
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_user_has_no_command_that_perdure_does_not_use(role):
+    """The sets are called the smallest."""
+    folder = Path(perdure.transports.redis.__file__).parent
+    text = "\n".join(one.read_text(encoding="utf-8") for one in folder.rglob("*") if one.suffix in (".py", ".lua"))
+    written = {word.split()[0].lower() for word in re.findall(r"""["']([A-Z]{2,}(?: [A-Z]+)?)["']""", text)}
+    called = set(re.findall(r"\.([a-z_]+)\(", text))
+    unused = {
+        name for name in granted(role) if not {name.partition("|")[0], name.replace("|", "_")} & (written | called)
+    }
+    assert unused == set()
+
+
+def test_what_only_a_coordinator_does_is_refused_to_a_worker(users, own_server):
+    """Beyond the names of commands: what a worker may not decide about the server and about others."""
+    with own_server.client() as client:
+        client.xadd("perdure:x", {"a": "b"})
+        client.xgroup_create("perdure:x", "g")
+    worker = client_of(own_server, "worker")
+    for command in (
+        ["INFO"],
+        ["SET", "perdure:y", "1"],
+        ["HGETALL", "perdure:h"],
+        ["HINCRBY", "perdure:h", "f", 1],
+        ["SADD", "perdure:s", "x"],
+        ["SREM", "perdure:s", "x"],
+        ["PEXPIRE", "perdure:x", 1],
+        ["XAUTOCLAIM", "perdure:x", "g", "w2", 0, "0"],
+        ["XINFO", "CONSUMERS", "perdure:x", "g"],
+    ):
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            worker.execute_command(*command)
+    assert granted("coordinator") - granted("worker") >= {"info", "set", "sadd", "xautoclaim", "script|load"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_neither_user_reaches_a_key_or_a_channel_of_another_program(users, own_server, role):
+    client = client_of(own_server, role)
+    for command in (
+        ["GET", "somebody:else"],
+        ["DEL", "somebody:else"],
+        ["HSET", "somebody:else", "a", "b"],
+        ["XADD", "somebody:else", "*", "a", "b"],
+        ["XRANGE", "somebody:else", "-", "+"],
+        ["ZADD", "perdur", 1, "a"],
+        ["DEL", "perdure:own", "somebody:else"],
+        ["PUBLISH", "somebody:else", "x"],
+        ["PUBLISH", "perdure:other", "x"],
+        ["SUBSCRIBE", "somebody:else"],
+    ):
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.execute_command(*command)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_neither_user_moves_the_place_of_a_group_or_changes_the_server(users, own_server, role):
+    with own_server.client() as client:
+        client.xadd("perdure:x", {"a": "b"})
+        client.xgroup_create("perdure:x", "g")
+    client = client_of(own_server, role)
+    for command in (
+        ["XGROUP", "SETID", "perdure:x", "g", "$"],
+        ["XGROUP", "DESTROY", "perdure:x", "g"],
+        ["XTRIM", "perdure:x", "MAXLEN", 0],
+        ["RENAME", "perdure:x", "perdure:y"],
+        ["RESTORE", "perdure:z", 0, "x"],
+        ["EVAL", "return 1", 0],
+        ["SCRIPT", "FLUSH"],
+        ["FUNCTION", "FLUSH"],
+        ["ACL", "SETUSER", f"perdure-{role}", "+@all"],
+        ["CONFIG", "SET", "dir", "."],
+        ["CLIENT", "LIST"],
+        ["CLIENT", "PAUSE", 10],
+        ["MONITOR"],
+        ["SCAN", 0],
+        ["SAVE"],
+        ["SWAPDB", 0, 1],
+        ["SLAVEOF", "NO", "ONE"],
+        ["SHUTDOWN", "NOSAVE"],
+    ):
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.execute_command(*command)
+
+
+def test_a_script_does_no_more_than_the_user_that_runs_it_may(users, own_server):
+    coordinator, worker = client_of(own_server, "coordinator"), client_of(own_server, "worker")
+    setting = coordinator.script_load("return redis.call('SET', KEYS[1], '1')")
+    assert coordinator.evalsha(setting, 1, "perdure:x")
+    with pytest.raises(redis.exceptions.ResponseError, match=r"(?i)permission|ACL"):
+        worker.evalsha(setting, 1, "perdure:x")
+    for client in (coordinator, worker):
+        reading = coordinator.script_load(
+            "return redis.call('GET', 'somebody' .. ARGV[1])"
+        )  # a key that is not declared
+        with pytest.raises(redis.exceptions.ResponseError, match=r"(?i)permission|ACL|key"):
+            client.evalsha(reading, 0, ":else")
