@@ -48,6 +48,10 @@ def calling(url: str, **config: Any) -> dict[str, Any]:
     return workflow(node)
 
 
+def code_of(state: Any) -> str | None:
+    return state.error.code if state.error is not None else None
+
+
 CREDENTIALS = {
     "bearer": {"auth": {"type": "bearer", "token": "{{ secrets.TOKEN }}"}},
     "basic": {"auth": {"type": "basic", "username": "perdure", "password": "{{ secrets.TOKEN }}"}},
@@ -88,7 +92,7 @@ async def test_what_a_call_sends_does_not_follow_a_redirect_to_another_origin(tm
             state = await finish(
                 engine, calling("http://shop.test/begin", method="POST", body="card={{ secrets.TOKEN }}")
             )
-    assert (state.state, state.error.code, len(shop.seen)) == ("failed", "egress_refused", 1)
+    assert (state.state, code_of(state), len(shop.seen)) == ("failed", "egress_refused", 1)
 
 
 @attack("X07", "a redirect leads inside")
@@ -110,7 +114,7 @@ async def test_no_redirect_leads_inside_by_name_or_by_number(tmp_path, leading, 
                 f"{status}/{place}" for status in (301, 302, 303, 307, 308) for place in places
             ):
                 state = await finish(engine, calling(f"http://shop.test/{path}"), run_id=f"r{number}")
-                assert (state.state, state.error.code) == ("failed", "egress_refused"), path
+                assert (state.state, code_of(state)) == ("failed", "egress_refused"), path
     assert (len(shop.seen), inside.connections) == (10, 0)
 
 
@@ -123,7 +127,7 @@ async def test_a_name_that_moves_inside_is_called_where_it_was_checked(tmp_path,
         async with running(tmp_path) as engine:
             states = [await finish(engine, calling("http://moving.test/"), run_id=f"r{number}") for number in range(3)]
     assert [one.state for one in states] == ["completed", "failed", "failed"]
-    assert {one.error.code for one in states[1:]} == {"egress_refused"}
+    assert {code_of(one) for one in states[1:]} == {"egress_refused"}
     assert (len(asked), len(shop.seen), inside.connections) == (3, 1, 0)
 
 
@@ -134,7 +138,7 @@ async def test_a_redirect_to_a_name_that_moved_meanwhile_is_not_followed(tmp_pat
         leading(shop, inside, moving=[[PUBLIC], [address]])
         async with running(tmp_path) as engine:
             state = await finish(engine, calling("http://moving.test/"))
-    assert (state.state, state.error.code, inside.connections) == ("failed", "egress_refused", 0)
+    assert (state.state, code_of(state), inside.connections) == ("failed", "egress_refused", 0)
 
 
 @attack("X07", "a receiver of notifications that stands inside, or leads there")
