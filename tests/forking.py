@@ -4,7 +4,7 @@ Most of what a short command takes is importing. Tests start hundreds of them, a
 interpreter starts: some of `tests/cli` and `tests/sdk` do that, with processes as anybody starts them. What is forked is a process
 like any other: it has its own folder, environment and files, and is signalled and killed.
 
-`Forked` is to be used like `subprocess.Popen`, `run` like `subprocess.run`. For shells, `commands()` is a folder for the front of PATH; the
+`Forked` is to be used like `subprocess.Popen`, `run` like `subprocess.run`, also for scripts and modules. For shells, `commands()` is a folder for the front of PATH; the
 `perdure` in it hands its arguments, environment, folder and files to the server, and ends with the code of what was forked there.
 There, signals go to the one that asks, not to the fork.
 """
@@ -19,6 +19,7 @@ import importlib
 import io
 import os
 import pkgutil
+import runpy
 import signal
 import socket
 import subprocess
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import perdure.cli
@@ -54,7 +55,7 @@ CLIENT = """#!{python} -IS
 import _socket, os, sys
 if "PYTHONPATH" in os.environ:  # what was imported is not what it would import
     os.execv({real!r}, [{real!r}, *sys.argv[1:]])
-words = [os.getcwdb(), *map(os.fsencode, sys.argv[1:]), *(b"=".join(pair) for pair in os.environb.items())]
+words = [b"perdure", os.getcwdb(), *map(os.fsencode, sys.argv[1:]), *(b"=".join(pair) for pair in os.environb.items())]
 asked = b"\\0".join([b"%d" % (len(sys.argv) - 1), *words])
 files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -70,7 +71,7 @@ os._exit(code if code >= 0 else 128 - code)
 
 
 class Forked:
-    """A `perdure` with these words. Files are descriptors; where none is given there is nothing to read, and nobody to read what is
+    """A `perdure` with these words, or a `python`: a script or `-m` and a module. Files are descriptors; where none is given there is nothing to read, and nobody to read what is
     written. With `PYTHONPATH` in its environment it finds modules there, but what is imported already is what it is."""
 
     def __init__(
@@ -79,13 +80,14 @@ class Forked:
         *,
         cwd: Path | str,
         env: Mapping[str, str],
+        python: bool = False,
         stdin: int | None = None,
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> None:
-        self.args = ["perdure", *words]
+        self.args = ["python" if python else "perdure", *words]
         self.returncode: int | None = None
-        given = [os.path.abspath(cwd), *words, *("=".join(pair) for pair in env.items())]
+        given = [self.args[0], os.path.abspath(cwd), *words, *("=".join(pair) for pair in env.items())]
         asked = b"\0".join([b"%d" % len(words), *map(os.fsencode, given)])
         nothing = os.open(os.devnull, os.O_RDWR)
         try:
@@ -120,11 +122,19 @@ class Forked:
             with contextlib.suppress(ProcessLookupError):  # it has ended just now
                 os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
-def run(words: list[str], *, cwd: Path | str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """A `perdure` that has ended, and what it wrote."""
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def run(
+    words: list[str], *, cwd: Path | str, env: Mapping[str, str], python: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """One that has ended, and what it wrote."""
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
-        process = Forked(words, cwd=cwd, env=env, stdout=printed.fileno(), stderr=said.fileno())
+        process = Forked(words, cwd=cwd, env=env, python=python, stdout=printed.fileno(), stderr=said.fileno())
         code = process.wait(PATIENCE_SECONDS)
         texts = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (printed, said)]
     return subprocess.CompletedProcess(process.args, code, *texts)
@@ -153,8 +163,8 @@ def commands() -> str:
     return folder.name
 
 
-def serve(listening: socket.socket) -> None:
-    """Forks return from here; the server itself never does."""
+def serve(listening: socket.socket) -> Callable[[], object]:
+    """Forks return from here with what they are to do; the server itself never does."""
     die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
     while True:
@@ -180,14 +190,14 @@ def serve(listening: socket.socket) -> None:
         os.setsid()  # a terminal that it is given is not the one of the tests; and it leads a group that may be signalled
         asking.sendall(os.getpid().to_bytes(4, "big"))
         asking.close()
-        become(files, asked.split(b"\0"))
-        return
+        return become(files, asked.split(b"\0"))
 
 
-def become(files: list[int], asked: list[bytes]) -> None:
-    """What this process would be, had it been started as `perdure`. Asked: how many words, the folder, the words, the environment."""
-    count, folder, *rest = asked
-    arguments, environment = rest[: int(count)], rest[int(count) :]
+def become(files: list[int], asked: list[bytes]) -> Callable[[], object]:
+    """What this process would be, had it been started as that. Asked: how many words, of which program, the folder, the words, the
+    environment."""
+    count, program, folder, *rest = asked
+    words, environment = [os.fsdecode(word) for word in rest[: int(count)]], rest[int(count) :]
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -197,15 +207,21 @@ def become(files: list[int], asked: list[bytes]) -> None:
     time.tzset()
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty(), write_through="PYTHONUNBUFFERED" in os.environ)
-    sys.argv = ["perdure", *map(os.fsdecode, arguments)]
-    sys.path[:1] = [str(REAL.parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
         del sys.modules[name]
     sys.modules["__main__"] = types.ModuleType("__main__")
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if program == b"perdure":
+        sys.argv, sys.path[:1] = ["perdure", *words], [str(REAL.parent), *paths]
+        return perdure.cli.main
+    if words[0] == "-m":
+        sys.argv, sys.path[:1] = words[1:], [os.getcwd(), *paths]
+        return functools.partial(runpy.run_module, words[1], run_name="__main__", alter_sys=True)
+    sys.argv, sys.path[:1] = words, [str(Path(words[0]).resolve().parent), *paths]
+    return functools.partial(runpy.run_path, words[0], run_name="__main__")
 
 
 if __name__ == "__main__":
-    from perdure.cli import main
     from perdure.nodes import builtin
 
     for _name in (*IMPORTED, *(f"perdure.cli.{module.name}" for module in pkgutil.iter_modules(perdure.cli.__path__))):
@@ -213,5 +229,4 @@ if __name__ == "__main__":
     builtin()
     gc.collect()
     gc.freeze()  # otherwise each fork would look through it, and so copy it
-    serve(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    serve(socket.socket(fileno=int(sys.argv[1])))()

@@ -107,7 +107,7 @@ class Process:
     def ask_to_leave(self) -> None:
         """As whoever manages it does."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        self._process.terminate()
 
     def wait(self) -> int:
         """Its exit code, when it has ended."""

@@ -11,19 +11,24 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from tests.forking import Forked
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120.0
 
 
 # -- the side of the test ----------------------------------------------------------------------------------------------
+
+
+class Process(Forked):
+    said: IO[str]
 
 
 class Folder:
@@ -49,32 +54,26 @@ class Folder:
         return [(what, key, int(attempt), float(at), int(pid)) for what, key, attempt, at, pid in lines]
 
     @contextmanager
-    def process(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    def process(self, **environment: str) -> Iterator[Process]:
         (self.path / "spec.json").write_text(json.dumps(self.spec))
-        command = [sys.executable, "-m", "tests.engine.runner", str(self.path)]
+        words = ["-m", "tests.engine.runner", str(self.path)]
         settings = {**os.environ, "PERDURE_TEST_EFFECTS": str(self.effects_file), **environment}
-        with (self.path / "stderr").open("a") as errors:
-            process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env=settings,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+        ours, theirs = os.pipe()
+        with open(ours) as said, (self.path / "stderr").open("a") as errors:
+            try:
+                process = Process(words, cwd=ROOT, env=settings, python=True, stdout=theirs, stderr=errors.fileno())
+            finally:
+                os.close(theirs)
+            process.said = said
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
 
-    def say(self, process: subprocess.Popen[str], wanted: str) -> str:
+    def say(self, process: Process, wanted: str) -> str:
         """Wait for a line of the process that begins so."""
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in process.said:
             if line.startswith(wanted):
                 return line.strip()
         raise AssertionError(f"it ended with {process.wait()} before it said {wanted}: {self.errors()}")
@@ -82,7 +81,7 @@ class Folder:
     def errors(self) -> str:
         return (self.path / "stderr").read_text()[-4000:]
 
-    def wait(self, process: subprocess.Popen[str], condition: Callable[[], Any], what: str) -> Any:
+    def wait(self, process: Process, condition: Callable[[], Any], what: str) -> Any:
         """Until the condition holds, or the process has ended (None)."""
         deadline = time.monotonic() + DEADLINE
         pause = asyncio.new_event_loop()

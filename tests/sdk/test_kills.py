@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from perdure.cli.app import app
+from tests import forking
 from tests.sdk import script
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -21,14 +23,7 @@ ROOT = SCRIPT.parents[2]
 
 def start(folder: Path, what: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder), what],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forking.run([str(SCRIPT), str(folder), what], cwd=folder, env=environment, python=True)
 
 
 def effects(folder: Path) -> list[str]:
@@ -59,8 +54,7 @@ def test_a_script_that_is_interrupted_stops_soon_and_goes_on_when_run_again(tmp_
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
-            while not effects(tmp_path):  # until the task has begun
-                assert process.poll() is None
+            wait_until(lambda: effects(tmp_path) or process.poll() is not None, "the task to begin")
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=120)
         finally:
