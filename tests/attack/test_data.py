@@ -60,13 +60,15 @@ async def test_many_values_with_a_few_of_them_hold_up_nobody(tmp_path):
     def node(id, value, *needs):
         return {"id": id, "type": "transform", "config": {"value": value}, "dependencies": list(needs)}
 
-    wide = {"name": "w", "nodes": [node("a", "{{ inputs.a }}"), *(node(f"b{n}", "{{ a }}", "a") for n in range(500))]}
+    wide = {"name": "w", "nodes": [node("a", "{{ inputs.a }}"), *(node(f"b{n}", "{{ a }}", "a") for n in range(900))]}
     async with serving(tmp_path) as server:
         with watching():
             run = await server.start(wide, {"a": [1e300] * MOST})
         assert run["state"] == "completed"
         with watching():
             assert (await server.ok(f"/runs/{run['run_id']}"))["state"] == "completed"
+        with watching():
+            assert len((await server.ok(f"/runs/{run['run_id']}/events?limit=1000"))["items"]) > 500
         more = {"name": "w", "nodes": [node("a", ["{{ inputs.a }}"] * 300)]}
         run = await server.start(more, {"a": [1e300] * MOST})
         assert (run["state"], run["error"]["code"]) == ("failed", "bad_output")
