@@ -28,6 +28,7 @@ from typing import Protocol
 import msgspec
 
 from perdure.errors import SettingsInvalid
+from perdure.model.ir import SHORTEST_RATE_SECONDS
 
 SLICES = 10
 LEASE_SECONDS = 30.0
@@ -41,6 +42,10 @@ class Limit(msgspec.Struct, frozen=True):
     limit: int
     per_seconds: float | None = None
     """The length of a rate; None: slots."""
+
+    def __post_init__(self) -> None:
+        if self.per_seconds is not None and self.per_seconds < SHORTEST_RATE_SECONDS:
+            raise ValueError(f"a rate is of at least {SHORTEST_RATE_SECONDS} s, {self.key!r} of {self.per_seconds} s")
 
     def __str__(self) -> str:
         if self.per_seconds is None:

@@ -486,6 +486,17 @@ async def test_a_completed_run_can_be_rolled_back(tmp_path):
         await until_true(lambda: not engine.coordinator.memory.runs, "no run is in memory")
 
 
+async def test_the_dead_letter_of_a_compensation_says_why_it_failed(tmp_path):
+    undo = {"type": "task", "config": {"function": "tests.engine.tasks:fail", "args": {"times": 99}}, "retry": 1}
+    failing = task("b", "fail", ["a"], args={"times": 99}, retry={"max_attempts": 1})
+    async with running(tmp_path) as engine:
+        await start(engine, workflow({**task("a"), "compensator": undo}, failing, on_failure={"compensate": True}))
+        await until(engine, lambda state: any(one.undo and one.undo.error for one in state.activations.values()))
+        letter = (await engine.journal.list_dead_letters(state="pending")).items[0]
+        body = msgspec.json.decode((await engine.journal.get_dead_letter(letter.dead_letter_id)).body)
+        assert (body["undo"], body["error"]["code"]) == (True, "error")
+
+
 async def test_a_parked_node_is_requeued_with_another_config(tmp_path):
     definition = workflow(
         task("a", "fail", args={"times": 99}, retry=QUICK, on_failure="park"), task("b", "echo", ["a"])

@@ -248,6 +248,12 @@ def test_a_json_patch_is_applied_in_order_and_leaves_the_definition_alone():
         ([{"op": "add", "path": "/nodes/7", "value": 1}], "operation 0 (add /nodes/7): there is no such place"),
         ([{"op": "add", "path": "/name/x/y", "value": 1}], "operation 0 (add /name/x/y): there is no such place"),
         ([{"op": "test", "path": "/name", "value": "y"}], "operation 0 (test /name): the value there is another one"),
+        ([{"op": "copy", "from": "/~2", "path": "/x"}], "operation 0 (copy /x): there is no such place"),
+        ([{"op": "copy", "from": "/nodes/-", "path": "/x"}], "operation 0 (copy /x): there is no such place"),
+        (
+            [{"op": []}, {"op": {}}],
+            "operation 0: op is one of add, replace, test, remove, move, copy, got '[]'; operation 1",
+        ),
         ([{"op": "remove", "path": "/name"}] * 10_001, "may have 10000 operations, this has 10001"),
     ],
 )

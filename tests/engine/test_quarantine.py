@@ -121,6 +121,21 @@ async def test_too_many_quarantines_stop_the_engine_and_nobody_waits_for_ever(tm
         assert (await ended(engine, "r19")).state is R.COMPLETED
 
 
+async def test_what_one_tenant_has_written_stops_no_other_tenant(tmp_path):
+    async with running(tmp_path) as engine:
+        for one in range(15):
+            await start(engine, WAITING, f"r{one}", tenant="bad" if one else "default")
+        for one in range(15):
+            await until(engine, lambda state: state_of(state, "w") == "waiting", f"r{one}")
+    corrupt(tmp_path, [f"r{one}" for one in range(1, 15)], first=2)
+    async with running(tmp_path) as engine:
+        await ask(engine, "signal", "r0", name="other")
+        for one in range(1, 15):
+            assert (await ask(engine, "signal", f"r{one}", name="go")).code == "quarantined"
+        await ask(engine, "signal", "r0", name="go")
+        assert (await ended(engine, "r0")).state is R.COMPLETED
+
+
 async def test_a_follower_is_told_that_the_run_is_quarantined(tmp_path):
     await prepare(tmp_path, 1)
     corrupt(tmp_path, ["r0"], first=2)

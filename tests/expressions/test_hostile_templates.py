@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from perdure.expressions.errors import NeedsBlob, TemplateError
 from perdure.expressions.segments import BlobRef, Secret, Segments, dumps, fill, loads
+from perdure.expressions.templates import find_mistake
 from tests.expressions.helpers import completed, show
 from tests.expressions.payloads import expressions, payloads
 
@@ -67,6 +68,13 @@ def test_a_payload_in_an_output_arrives_as_text(expression):
     text = "{{ " + expression + " }}"
     nodes = completed({"t": text, "l": [text]})
     assert show(["{{ a.t }}", "<{{ a.t }}>", "{{ a.l }}", "{{ a.t ~ '' }}"], nodes) == [text, f"<{text}>", [text], text]
+
+
+@pytest.mark.parametrize("text", [r"{{ '\ud800' }}", r"x{{ '\udfff' }}y", r"{{ {'\x00': 1} }}", r"{{ ['\u0000'] }}"])
+def test_no_text_that_no_database_keeps_comes_from_an_escape(text):
+    assert "half a surrogate pair" in (find_mistake(text) or "")
+    with pytest.raises(TemplateError, match="half a surrogate pair"):
+        show(text)
 
 
 BOMBS = [

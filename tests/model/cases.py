@@ -30,6 +30,9 @@ CASES: dict[str, Any] = {
     "wrong_value": workflow(node("a", timeout_seconds=-1)),
     "unknown_key": workflow(node("a", retires=3)),
     "missing_key": workflow({"id": "a"}),
+    "map_in_map": workflow(
+        node("a", type="map", config={"over": [1], "node": {"type": "map", "config": {"over": [1], "node": {}}}})
+    ),
     "misplaced_key": workflow(node("a", human_config={"timeout_hours": 2})),
     "conflicting_keys": workflow(node("a", handler="http")),
     "missing_name": {"nodes": [_a]},

@@ -252,6 +252,13 @@ def test_a_map_has_an_item_with_its_own_retry():
     assert (item.type, item.config) == ("workflow", {"workflow": "w@2", "inputs": {"x": "{{ item }}"}})
 
 
+def test_a_map_in_a_map_is_refused_with_the_way_out():
+    inner = {"type": "map", "config": {"over": [1], "node": {"type": "wait"}}}
+    found = compile_definition({"name": "w", "nodes": [node("m", type="map", config={"over": [1], "node": inner})]})
+    assert [(one.code, one.path) for one in found.problems] == [("map_in_map", "nodes[0].config.node.type")]
+    assert "a workflow of its own" in found.problems[0].message
+
+
 def test_a_config_may_stand_beside_a_config_ref():
     ir = compiled(
         {
@@ -309,6 +316,9 @@ def test_a_config_may_stand_beside_a_config_ref():
         ({"rate": {"limit": 1, "per_seconds": "x"}}, "wrong_type"),
         ({"output_schema": "x"}, "wrong_type"),
         ({"compensator": {}}, "missing_key"),
+        ({"compensator": {"type": "workflow", "config": {"workflow": "w"}}}, "wrong_value"),
+        ({"compensator": {"type": "human"}}, "wrong_value"),
+        ({"rate": {"limit": 1, "per_seconds": 5e-324}}, "wrong_value"),
         ({"compensator": {"action": "x", "config": {"action": "y"}}}, "conflicting_keys"),
         ({"branch": {}}, "missing_key"),
         ({"branch": []}, "wrong_type"),

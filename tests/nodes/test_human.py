@@ -95,10 +95,11 @@ async def test_approvers_may_come_from_the_run(tmp_path):
         await start(
             engine,
             asking(approvers="{{ inputs.who }}", quorum="{{ inputs.k }}"),
-            inputs={"who": ["ann", "bob"], "k": 2},
+            inputs={"who": ["ann", "bob"], "k": 2.0},
         )
         name, approval = await approval_of(engine)
         assert (approval.approvers, approval.quorum) == (("ann", "bob"), 2)
+        assert type(approval.quorum) is int, "2.0 stood in an event that nobody could read again"
         await ask(engine, "vote", approval=name, by="ann")
         await ask(engine, "vote", approval=name, by="bob")
         assert output_of(await ended(engine), "ok")["decided_by"] == "bob"

@@ -62,6 +62,17 @@ async def test_a_thousand_items_that_are_runs_of_their_own(tmp_path):
         await check(engine.journal, children[500])
 
 
+async def test_a_whole_number_from_a_division_is_one_in_the_journal_too(tmp_path):
+    """2 / 2 is 1.0: as such it stood in an event that nobody could read again."""
+    async with running(tmp_path) as engine:
+        half = "{{ inputs.two / 2 }}"
+        definition = mapping(node=DOUBLE, max_concurrency=half, tolerated_failures=half)
+        state = await finish(engine, definition, inputs={"list": [1, 2], "two": 2})
+        assert output_of(state, "m") == [2, 4]
+        waited = next(event for event in await check(engine.journal) if isinstance(event, e.NodeWaiting))
+        assert (type(waited.wait.limit), type(waited.wait.tolerated)) == (int, int)
+
+
 async def test_a_failure_that_is_tolerated_stands_in_the_list_as_an_error(tmp_path):
     only_even = {"type": "transform", "config": {"value": "{{ item.n }}"}}
     items = [{"n": 0}, {"m": 1}, {"n": 2}]

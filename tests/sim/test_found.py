@@ -104,8 +104,9 @@ async def test_a_run_that_changed_because_the_journal_went_back_is_not_quarantin
         raise LostIncarnation("it is another one now")
 
     journal: Any = SimpleNamespace(mark_quarantined=mark)
+    ward = Quarantine(journal, FakeClock(), check=check, lose=marked.append, tenants=())
     with pytest.raises(LostIncarnation):
-        await Quarantine(journal, FakeClock(), check=check, lose=marked.append).mark("r", "it is not as it was")
+        await ward.mark("r", "it is not as it was")
     assert marked == []
 
 

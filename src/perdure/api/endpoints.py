@@ -20,8 +20,9 @@ from perdure.access import Permission, Principal
 from perdure.api.bodies import HELD
 from perdure.api.parameters import idempotency_key
 from perdure.api.problems import Broken, problem
-from perdure.api.reading import ODD_TEXT, Body, NoQuery, Query, read_body, read_query
+from perdure.api.reading import Body, NoQuery, Query, read_body, read_query
 from perdure.errors import NotFound, PerdureError
+from perdure.plain_text import ODD_TEXT
 from perdure.service import Service
 from perdure.service.tenancy import LONGEST_ID
 

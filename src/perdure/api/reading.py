@@ -20,6 +20,7 @@ from perdure.api.bodies import HELD, Held
 from perdure.api.problems import BadBody, BadQuery, TooSlow, WrongType
 from perdure.model.problems import Problems, format_path
 from perdure.model.reader import Format, read
+from perdure.plain_text import ODD_TEXT
 from perdure.service.errors import Invalid, Trouble
 
 T = TypeVar("T")
@@ -31,8 +32,6 @@ MOST_TROUBLES = 100
 """The most problems one answer lists: no reader needs more, and an answer should not be larger than its request."""
 _WHERE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _YAML = {"application/yaml", "application/x-yaml", "text/yaml"}
-ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
-"""Characters that databases refuse in text."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

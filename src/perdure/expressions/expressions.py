@@ -22,6 +22,7 @@ from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.filters import FILTERS, TAKE_MISSING, TEST_MISSING, TESTS
 from perdure.expressions.namespace import Missing, Namespace, Parts, describe_path, get_item
 from perdure.kernel.segments import BlobRef, is_sealed
+from perdure.plain_text import ODD_TEXT
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -122,6 +123,8 @@ class _Compiler:
         value = node.value
         if type(value) in (int, float):
             v.check_number(value)
+        if type(value) is str and ODD_TEXT.search(value):
+            raise v.Trouble("a text holds NUL or half a surrogate pair; remove it")
         return lambda namespace: value
 
     def _build_list(self, node: Any, depth: int) -> Code:

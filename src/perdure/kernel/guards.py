@@ -15,17 +15,21 @@ from typing import Any
 
 from perdure.kernel.edges import is_new, is_unlet, went_aside
 from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
-from perdure.model.ir import IR, Edge, Node
+from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node
 
 N = NodeState
 
 _SHOWN = frozenset({"title", "show", "approval_ui_url"})
 """Keys of an approval's config that approvers are shown. The others say who approves and what counts as a yes."""
-_ANSWERED = frozenset({"human", "input", "map", "output", "wait", "workflow"})
-"""Node types that no worker ever has: the engine answers for them."""
 _THE_RUN = -1
 """The root of nodes without dependencies: the run itself."""
 _HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
+
+MOST_STEPS = 20_000
+"""Nodes and edges that one proof may look at, each as often as it is looked at. Some 100 ms; a graph is looked at
+four times and more."""
+BITS_A_STEP = 2_000
+"""Approvals that fit into one step."""
 
 
 def check(state: State, old: IR, new: IR) -> Iterator[str]:
@@ -35,6 +39,14 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
     )
     if not people:
         return
+    try:
+        yield from _check(state, old, new, people)
+    except _TooLarge:
+        size = f"{len(people)} approvals, {len(new.nodes)} nodes and {len(new.edges)} edges"
+        yield f"with {size} the run is too large to prove that the patch leads around no approval; rerun instead"
+
+
+def _check(state: State, old: IR, new: IR, people: list[int]) -> Iterator[str]:
     yield from _asks_otherwise(state, old, new)
     bit = {node: 1 << n for n, node in enumerate(people)}
     forced_before, forced_after = _unavoidable(state, old), _unavoidable(state, new)
@@ -43,8 +55,9 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
             yield f"the approval {state.name(index)!r} was unavoidable and would no longer be"
     given = sum(bit[index] for index in people if _is_given(state, index))
     told = set[int]()
+    budget = _Budget()
     for repaired in (False, True):
-        for index, lost in _lost(state, old, new, bit, repaired=repaired):
+        for index, lost in _lost(state, old, new, bit, budget, repaired=repaired):
             person = next((person for person in people if bit[person] & lost & ~given), None)
             if person is None or index in told:
                 continue
@@ -56,12 +69,14 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
             yield why
 
 
-def _lost(state: State, old: IR, new: IR, bit: dict[int, int], *, repaired: bool) -> Iterator[tuple[int, int]]:
+def _lost(
+    state: State, old: IR, new: IR, bit: dict[int, int], budget: _Budget, *, repaired: bool
+) -> Iterator[tuple[int, int]]:
     """The nodes that may run after the patch without approvals that guard them, with those. Both definitions are read in
     the same way: what only repair gets around is guarded against everything else, and what not even repair gets around
     stays so."""
     trusted = {i for i in bit if _branch(old, i) == _branch(new, i)}
-    after = _Ways(state, new, bit, trusted, repaired=repaired).free
+    after = _Ways(state, new, bit, trusted, budget, repaired=repaired).free
     known: dict[int, _Ways] = {}
     for index, node in enumerate(new.nodes):
         before = next((n for n in range(len(state.irs) - 1, -1, -1) if _node(state.irs[n], index) is not None), None)
@@ -69,7 +84,7 @@ def _lost(state: State, old: IR, new: IR, bit: dict[int, int], *, repaired: bool
             continue
         ways = known.get(before)
         if ways is None:
-            ways = known[before] = _Ways(state, state.irs[before], bit, set(bit), repaired=repaired)
+            ways = known[before] = _Ways(state, state.irs[before], bit, set(bit), budget, repaired=repaired)
         lost = ways.above[index] & ~ways.free[index] & after[index]
         if lost:
             yield index, lost
@@ -163,12 +178,32 @@ def _has_run(state: State, index: int) -> bool:
     return activation is not None and activation.state in _HAS_RUN and not is_unlet(state, activation)
 
 
+class _TooLarge(Exception):
+    """A proof would take more steps than `MOST_STEPS`."""
+
+
+class _Budget:
+    """The steps that are left to one proof, over all definitions and passes."""
+
+    def __init__(self) -> None:
+        self.left = MOST_STEPS
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise _TooLarge
+
+
 class _Ways:
     """Which nodes may run, and which may be skipped, although an approval is not given."""
 
-    def __init__(self, state: State, ir: IR, bit: dict[int, int], trusted: set[int], *, repaired: bool) -> None:
+    def __init__(
+        self, state: State, ir: IR, bit: dict[int, int], trusted: set[int], budget: _Budget, *, repaired: bool
+    ) -> None:
         """`trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before.
         `repaired`: workers may die and effects be uncertain, so that a person discards what should have run (rule 28)."""
+        self._budget = budget
+        self._cost = 1 + len(bit) // BITS_A_STEP
         self._state = state
         self._ir = ir
         self._bit = bit
@@ -243,15 +278,16 @@ class _Ways:
     def _weigh(self, index: int, ir: IR, node: Node, called: int) -> None:
         """What the node may do by one of its definitions."""
         edges = [ir.edges[number] for number in node.edges_in]
+        self._budget.spend((1 + len(edges)) * self._cost)
         seen = [(edge, *self._edge(ir, edge)) for edge in edges]
         if not edges:
             self.free[index], self._root[index] = self._all, _THE_RUN
         elif node.join.at_least is None:
             self._join_all(index, seen)
         else:
-            self.free[index] = self._at_least(node.join.at_least, [take for _, take, _, _ in seen])
+            self.free[index] = at_least(node.join.at_least, [take for _, take, _, _ in seen], self._all)
             most = len(seen) - node.join.at_least + 1
-            self._skip[index] = self._at_least(most, [skip for _, _, skip, _ in seen])
+            self._skip[index] = at_least(most, [skip for _, _, skip, _ in seen], self._all)
         self.free[index] |= called
         if not node.loops and _has_run(self._state, index):
             # The node has begun: what a patch put before it since does not hold it back.
@@ -298,15 +334,6 @@ class _Ways:
         if len(groups) == 1 and not late:
             self._root[index] = next(iter(groups))
 
-    def _at_least(self, needed: int, masks: list[int]) -> int:
-        if needed <= 1:
-            found = 0
-            for mask in masks:
-                found |= mask
-            return found if needed == 1 else self._all
-        bits = (1 << n for n in range(len(self._bit)))
-        return sum(one for one in bits if sum(bool(mask & one) for mask in masks) >= needed)
-
     def _edge(self, ir: IR, edge: Edge) -> tuple[int, int, int]:
         """Whether the edge may be taken, may be skipped, and may be skipped although the root of its source has run."""
         state, source = self._state, ir.nodes[edge.source]
@@ -344,6 +371,27 @@ class _Ways:
         if done is not None:
             return 0 if _went(self._state, ir, done, edge) in (TAKEN, SKIPPED) else self._all
         return self.free[edge.source] | self._broken[edge.source]
+
+
+def at_least(needed: int, masks: list[int], every: int) -> int:
+    """The bits that at least as many masks have. `every`: all bits there are."""
+    if needed <= 0:
+        return every
+    # For each bit, the number of masks that have it, written in base two down the planes.
+    planes: list[int] = []
+    for mask in masks:
+        for place, plane in enumerate(planes):
+            planes[place], mask = plane ^ mask, plane & mask
+        if mask:
+            planes.append(mask)
+    more, equal = 0, every
+    for place in range(max(len(planes), needed.bit_length()) - 1, -1, -1):
+        plane = planes[place] if place < len(planes) else 0
+        if needed >> place & 1:
+            equal &= plane
+        else:
+            more, equal = more | equal & plane, equal & ~plane
+    return more | equal
 
 
 def _settled(state: State, node: Node, index: int) -> Activation | None:
@@ -424,7 +472,7 @@ def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
 def _may_park(node: Node, *, repaired: bool) -> bool:
     """Whether the node may park, and so be discarded: as skipped, or as a failure that its `on_failure` does not handle
     (rule 28). Beyond its policy that is what a worker may have begun: a lost effect parks, and so does poison."""
-    begins = node.effect == "at_most_once" or node.type not in _ANSWERED
+    begins = node.effect == "at_most_once" or node.type not in ANSWERED_TYPES
     return node.on_failure == "park" or (repaired and begins)
 
 
@@ -452,6 +500,7 @@ def _unavoidable(state: State, ir: IR) -> set[int]:
     """Approvals that are certain to be asked for, or have been. One pass: a node may be skipped when its join can
     resolve without enough tokens."""
     skippable, forced = [False] * len(ir.nodes), set[int]()
+    ran = {(activation.node, activation.scope[:1]) for activation in state.activations.values()}
     for index in topological(ir):
         node = ir.nodes[index]
         if node is None:
@@ -471,18 +520,17 @@ def _unavoidable(state: State, ir: IR) -> set[int]:
         activation = state.activations.get(key_of(index, ()))
         if activation is not None and activation.fired:
             skippable[index] = activation.state is N.SKIPPED
-        skippable[index] = skippable[index] or _comes_too_late(state, node, index)
+        skippable[index] = skippable[index] or _comes_too_late(state, node, index, ran)
         if is_approval(node) and not skippable[index]:
             forced.add(index)
     return forced
 
 
-def _comes_too_late(state: State, node: Node, index: int) -> bool:
-    """Whether the node stands in a loop that is over, and was not there when it ran."""
+def _comes_too_late(state: State, node: Node, index: int, ran: set[tuple[int, tuple[int, ...]]]) -> bool:
+    """Whether the node stands in a loop that is over, and was not there when it ran. `ran`: the nodes that were, with the
+    outermost iteration."""
     run = state.loops.get((node.loops[0], ())) if node.loops else None
-    if run is None or run.status != "ended":
-        return False
-    return not any(a.node == index and a.scope[:1] == (run.iteration,) for a in state.activations.values())
+    return run is not None and run.status == "ended" and (index, (run.iteration,)) not in ran
 
 
 def topological(ir: IR) -> list[int]:

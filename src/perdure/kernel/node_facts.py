@@ -287,7 +287,8 @@ def _node_resumed(state: State, event: e.NodeResumed) -> None:
 def _node_parked(state: State, event: e.NodeParked) -> None:
     activation = get(state, event)
     if event.undo:
-        undo_of(state, activation).state = "parked"
+        undo = undo_of(state, activation)
+        undo.state, undo.error = "parked", event.error
         return
     fire(state, activation)
     began(state, activation, event.started_at)
@@ -302,7 +303,7 @@ def _node_requeued(state: State, event: e.NodeRequeued) -> None:
     activation = get(state, event)
     if event.undo:
         undo = undo_of(state, activation)
-        undo.state, undo.failures = "planned", 0
+        undo.state, undo.failures, undo.error = "planned", 0, None
         return
     accepted = activation.accepted  # it is done (R7), and waits to be routed
     activation.failures = activation.crashes = 0

@@ -57,6 +57,8 @@ class Undo(msgspec.Struct, omit_defaults=True):
     failures: int = 0
     state: Literal["planned", "queued", "running", "retrying", "parked", "done"] = "planned"
     started_at: float | None = None
+    error: Error | None = None
+    """Why it was parked."""
 
 
 def with_data(checkpoint: Any, data: Any) -> dict[str, Any]:

@@ -411,6 +411,13 @@ def _read_item(item: Fields) -> dict[str, Any]:
                 f"'{key}' of {item.what} has no meaning: an item is no node of the graph; put it on the map",
             )
     inline = read_node(item)
+    if inline["type"] == "map":
+        item.error(
+            "map_in_map",
+            "type",
+            f"{item.what} is a map in a map, which cannot be; put the inner map into a workflow of its own, "
+            "and give the item type: workflow",
+        )
     id = item.one_of("id", "node_id")
     if id is not None:
         value = item.text(id)

@@ -11,6 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
+ANSWERED_TYPES = frozenset({"human", "input", "map", "output", "wait", "workflow"})
+"""Node types that no worker ever has: the engine answers for them."""
+SHORTEST_RATE_SECONDS = 0.001
+"""The shortest time that a rate may be about."""
+
 IR_VERSION = 1
 
 EdgeKind = Literal["inner", "entry", "exit", "back"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.model.fields import YEAR_MS, Fields, as_fields
+from perdure.model.fields import YEAR_MS, YEAR_SECONDS, Fields, as_fields
+from perdure.model.ir import ANSWERED_TYPES, SHORTEST_RATE_SECONDS
 from perdure.model.problems import Path, Problems, describe
 from perdure.spelling import find_close
 
@@ -143,7 +144,7 @@ def read_gate(fields: Fields, key: str, known: tuple[str, ...]) -> dict[str, Any
         return None
     canonical: dict[str, Any] = {"key": inner.text("key"), "limit": inner.integer("limit", 1, 1_000_000)}
     if "per_seconds" in known:
-        canonical["per_seconds"] = inner.seconds("per_seconds")
+        canonical["per_seconds"] = inner.number("per_seconds", SHORTEST_RATE_SECONDS, 10 * YEAR_SECONDS)
     for name in known:
         if name != "key" and not inner.has(name):
             inner.error("missing_key", "", f"{inner.what} has no '{name}'")
@@ -167,6 +168,10 @@ def read_compensator(fields: Fields) -> dict[str, Any] | None:
         config = {**(config or {}), "action": action}
     type = read_type(inner, config)
     if type is None:
+        return None
+    if type in ANSWERED_TYPES:
+        why = "the engine answers for such nodes, and no worker can execute one to undo something"
+        inner.error("wrong_value", "type", f"{inner.what} cannot be of type {type}: {why}; call a task, or http")
         return None
     if type == "task" and config:
         config = dict(config)

@@ -40,6 +40,7 @@ CODES: dict[str, str] = {
     "unknown_key": "a key is not known here",
     "missing_key": "a key that is needed is absent",
     "misplaced_key": "a key is known but has no meaning at this place",
+    "map_in_map": "the item of a map is a map",
     "conflicting_keys": "two keys say different things about the same fact",
     "missing_name": "the workflow has no name",
     "invalid_name": "the name of the workflow cannot be used in addresses and file names",

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from perdure.model.extremes import WHY, has_many, holds_many
 from perdure.model.problems import Path, Problems
 from perdure.model.yaml_reader import read_yaml
+from perdure.plain_text import ODD_TEXT
 
 Format = Literal["json", "yaml"]
 
@@ -26,7 +27,6 @@ INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 
 # The closing quote is optional, so that a match never fails: text full of unclosed quotes stays linear.
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_ODD_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 _ODD_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
@@ -67,7 +67,7 @@ def _decode(text: str | bytes, problems: Problems) -> str | None:
             )
             return None
     text = text.removeprefix("\ufeff")
-    odd = _ODD_CHARACTER.search(text)
+    odd = ODD_TEXT.search(text)
     if odd is not None:
         before = text[: odd.start()]
         problems.error(
@@ -186,7 +186,7 @@ def check_data(data: Any, problems: Problems) -> bool:
             )
             return False
         if isinstance(value, str):
-            if _ODD_CHARACTER.search(value) is not None:
+            if ODD_TEXT.search(value) is not None:
                 problems.error("not_utf8", path, "a string holds NUL or half a surrogate pair; remove it")
         elif value is None or isinstance(value, bool):
             pass
@@ -208,7 +208,7 @@ def check_data(data: Any, problems: Problems) -> bool:
                 if not isinstance(key, str):
                     problems.error("not_plain_data", path, f"key {key!r:.60} is not a string")
                     continue
-                if _ODD_CHARACTER.search(key) is not None:
+                if ODD_TEXT.search(key) is not None:
                     problems.error("not_utf8", path, "a key holds NUL or half a surrogate pair; remove it")
                     continue
                 stack.append((item, (*path, key)))

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from perdure.model import conditions, definition, fields, paths, policies
+from perdure.model.ir import SHORTEST_RATE_SECONDS
 
 Schema = dict[str, Any]
 
@@ -53,6 +54,7 @@ _TEXT: Schema = {"type": "string", "minLength": 1}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _FLAG: Schema = {"type": "boolean"}
 _MAPPING: Schema = {"type": "object"}
+_RATE_SECONDS: Schema = {"type": "number", "minimum": SHORTEST_RATE_SECONDS, "maximum": 10 * fields.YEAR_SECONDS}
 _SECONDS: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 10 * fields.YEAR_SECONDS}
 _TEMPLATE: Schema = {"type": "string", "pattern": r"\{\{"}
 _NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"}
@@ -172,7 +174,7 @@ def _policy_keys() -> dict[str, Schema]:
         "max_crashes": _whole(1, 1000),
         "concurrency": _mapping(("key", "limit"), gate, required=["limit"]),
         "rate": _mapping(
-            ("key", "limit", "per_seconds"), {**gate, "per_seconds": _SECONDS}, required=["limit", "per_seconds"]
+            ("key", "limit", "per_seconds"), {**gate, "per_seconds": _RATE_SECONDS}, required=["limit", "per_seconds"]
         ),
         **dict.fromkeys(definition._TIMEOUTS, _SECONDS),
     }

@@ -17,7 +17,8 @@ from perdure.kernel.values import Wait
 from perdure.nodes.registry import Answer, Call, Failed, NodeType, Path, Suspended, has_template
 from perdure.plain_text import cut, find_name_trouble
 
-_PEOPLE = {"type": ["array", "string"], "items": {"type": "string", "minLength": 1}}
+_PERSON = {"type": "string", "minLength": 1, "maxLength": 200}
+_PEOPLE = {**_PERSON, "type": ["array", "string"], "maxItems": 100, "items": _PERSON}
 
 
 def _answer(call: Call) -> Answer:
@@ -32,7 +33,7 @@ def _answer(call: Call) -> Answer:
     return Suspended(
         wait=Wait(kind="approval"),
         approvers=_people(config.get("approvers")),
-        quorum=config.get("quorum", 1),
+        quorum=int(config.get("quorum", 1)),
         on_timeout=config.get("on_timeout", "reject"),
         escalate_to=_people(config.get("escalate_to")),
         timeout_seconds=None if seconds is None else float(seconds),

@@ -18,8 +18,8 @@ def _answer(call: Call) -> Answer:
     wait = Wait(
         kind="items",
         count=len(over),
-        limit=config.get("max_concurrency") or 0,
-        tolerated=config.get("tolerated_failures", 0),
+        limit=int(config.get("max_concurrency") or 0),  # a whole number from a template may be 1e15
+        tolerated=int(config.get("tolerated_failures", 0)),
     )
     return Suspended(wait=wait)
 

@@ -68,12 +68,12 @@ def apply_patch(definition: Any, operations: Any) -> Any:
     definition = copy.deepcopy(definition)  # one copy for all operations, which are applied in place
     copied = 0
     for number, operation in enumerate(operations):
-        copied += _measure(definition, operation)
-        if copied > MOST_COPIED_BYTES:
-            raise PatchInvalid(
-                f"operation {number}: a JSON Patch may copy {MOST_COPIED_BYTES} bytes in all, this copies more"
-            )
         try:
+            copied += _measure(definition, operation)
+            if copied > MOST_COPIED_BYTES:
+                raise PatchInvalid(
+                    f"operation {number}: a JSON Patch may copy {MOST_COPIED_BYTES} bytes in all, this copies more"
+                )
             definition = jsonpatch.JsonPatch([operation]).apply(definition, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
             what = "the value there is another one" if operation["op"] == "test" else "there is no such place"
@@ -93,7 +93,7 @@ def _problem(operation: Any) -> str:
     needs = {"add": "value", "replace": "value", "test": "value", "remove": "", "move": "from", "copy": "from"}
     if not isinstance(operation, dict):
         return f"expected an object, got {type(operation).__name__}"
-    if operation.get("op") not in needs:
+    if not isinstance(operation.get("op"), str) or operation["op"] not in needs:
         return f"op is one of {', '.join(needs)}, got {str(operation.get('op'))[:40]!r}"
     for key in ("path", needs[operation["op"]]):
         if key and key not in operation:

@@ -394,7 +394,7 @@ class Runs(Starts):
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
         record, state = await self._tenancy.load(run_id)
         compiled = await self._patched(state, definition, operations)
-        changes = preview(state, compiled.get_ir(), self._engine.clock.now())
+        changes = await asyncio.to_thread(preview, state, compiled.get_ir(), self._engine.clock.now())
         view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
         view["problems"] = [problem_view(one) for one in compiled.problems]
         if dry_run:

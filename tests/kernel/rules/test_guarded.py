@@ -1,11 +1,15 @@
 """SEMANTICS, rule 39 and E6: failures lead around no approval, where a race or a loop lets a run go on without what failed."""
 
+import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
+from perdure.kernel.guards import at_least
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import again, human, node, start
 
@@ -175,3 +179,26 @@ def test_rule_39_the_head_of_a_loop_that_goes_back_from_a_failure_was_never_guar
     assert (run.refused, run.state_of("h", (1,))) == (None, "queued")
     checker = Checker(run.state.library)
     assert [found for event in run.journal for found in checker.feed(event)] == []
+
+
+def test_e6_a_run_too_large_for_the_proof_cannot_be_patched():
+    """The proof is counted in steps, over all definitions and passes: nobody waits for it."""
+    people = [human(f"ask{n}") for n in range(1_500)]
+    rest = [node(f"pay{n}", *(one["id"] for one in people), join={"at_least": 700}) for n in range(3)]
+    run = Run(compiled(*people, *rest), start=False)
+    run.replay_each_step = False
+    run.do(c.Start(at=run.now, run_id="run", ir=run.ir))
+    before = time.thread_time()
+    patch(run, *people, *rest, node("more"))
+    assert time.thread_time() - before < 5, "it took minutes when every approval was asked of every edge"
+    assert run.refused is not None
+    assert "1500 approvals, 1504 nodes and 4500 edges the run is too large to prove" in run.refused.message
+
+
+@given(st.integers(1, 12), st.lists(st.integers(0, 2**12 - 1), max_size=12), st.integers(-1, 14))
+def test_e6_an_approval_counts_where_enough_edges_are_free_of_it(approvals, masks, needed):
+    bits = {n: 1 << n for n in range(approvals)}
+    every = (1 << approvals) - 1
+    masks = [mask & every for mask in masks]
+    wanted = sum(bit for bit in bits.values() if sum(bool(mask & bit) for mask in masks) >= needed)
+    assert at_least(needed, masks, every) == wanted

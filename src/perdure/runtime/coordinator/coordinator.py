@@ -93,7 +93,9 @@ class Coordinator:
         self.share = Share(journal.partition_count, clock.monotonic)
         self.blame = Blame(clock)
         self.memory = Memory(journal, self.library, self.blame, keep_idle)
-        self._ward = Quarantine(journal, clock, check=self.incarnation.check, lose=self.memory.lose)
+        self._ward = Quarantine(
+            journal, clock, check=self.incarnation.check, lose=self.memory.lose, tenants=self.memory.tenants
+        )
         sources = {} if blobs is None else blob_sources(blobs) | definition_sources(self.library)
         if judge is not None:
             sources |= sandbox_sources(judge)

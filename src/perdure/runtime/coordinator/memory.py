@@ -27,6 +27,8 @@ class Memory:
         """How many tasks the dispatcher has of each run that was dropped from memory because its commit was refused."""
         self._resting: dict[str, None] = {}
         """Runs in memory that have nothing to do, longest at rest first."""
+        self.tenants: set[str] = set()
+        """Those whose runs have been in memory."""
 
     async def find(self, run_id: str) -> Loaded | None:
         """The run, loaded if need be. None: there is no such run."""
@@ -82,6 +84,7 @@ class Memory:
         """Let a run leave memory if it has nothing to do: one that ended, or waits for a person or a time, is safe in
         the journal."""
         run_id = loaded.state.run_id
+        self.tenants.add(loaded.state.tenant)
         self._resting.pop(run_id, None)
         if loaded.busy:
             return

@@ -55,13 +55,13 @@ def asked_for(run_id: str, events: Iterable[e.Event]) -> dict[str, tuple[str, st
 
 
 def dead_letter_row(state: State, activation: Activation, status: str, at: float) -> DeadLetterRow:
-    undo = activation.undo is not None and activation.undo.state == "parked"
+    undo = activation.undo if activation.undo is not None and activation.undo.state == "parked" else None
     body = {
         "scope": activation.scope,
         "item": activation.item_index,
         "attempt": activation.tries,
-        "undo": undo,
-        "error": activation.error,
+        "undo": undo is not None,
+        "error": activation.error if undo is None else undo.error,
         "by": None,
         "seq": state.seq,
     }

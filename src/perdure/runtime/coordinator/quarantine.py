@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
+from math import ceil
 
 from perdure.clock import Clock
 from perdure.errors import NotFound, Refused, StoreUnavailable
@@ -21,6 +22,8 @@ logger = logging.getLogger("perdure.coordinator")
 QUARANTINES = 10
 """Runs that may be quarantined within `QUARANTINE_SECONDS` before the coordinator stops instead (PROTOCOL 9)."""
 QUARANTINE_SECONDS = 60.0
+LEAST_SHARE = 3
+"""How many of them every tenant may contribute, however many tenants there are."""
 
 _TROUBLE_SECONDS = 0.05
 
@@ -66,14 +69,17 @@ class Quarantine:
         *,
         check: Callable[[], Awaitable[None]],
         lose: Callable[[str], None],
+        tenants: Collection[str],
     ) -> None:
         """`check` raises when the database was restored, in which case a run that changed unexpectedly is not broken.
-        `lose` forgets a run."""
+        `lose` forgets a run. `tenants` are those whose runs were handled so far."""
         self._journal = journal
         self._lose = lose
         self._clock = clock
         self._check = check
-        self._marked_at: deque[float] = deque(maxlen=QUARANTINES)
+        self._tenants = tenants
+        self._marked: dict[str, deque[float]] = {}
+        """When runs of each tenant were marked, within the last `QUARANTINE_SECONDS`."""
         self.stopping = False
 
     async def quarantine(self, run_id: str, error: Exception) -> None:
@@ -90,15 +96,26 @@ class Quarantine:
             try:
                 await self._check()
                 await self._journal.mark_quarantined(run_id, reason[:1000])
-                break
+                record = await self._journal.get_run(run_id)
+                return self._count(record.row.tenant, reason)
             except NotFound:
-                return  # the run was never durable: there is nothing to mark, and its callers are told
+                return None  # the run was never durable: there is nothing to mark, and its callers are told
             except StoreUnavailable as error:
                 if self.stopping:
                     raise
                 logger.warning("journal: %s; trying again", error)
                 await self._clock.sleep(_TROUBLE_SECONDS)
+
+    def _count(self, tenant: str, reason: str) -> None:
+        """Stop the coordinator when too many runs were marked, unless they are of few of its tenants: what one tenant has
+        written must not stop the others."""
         now = self._clock.monotonic()
-        self._marked_at.append(now)
-        if len(self._marked_at) == QUARANTINES and now - self._marked_at[0] < QUARANTINE_SECONDS:
+        self._marked.setdefault(tenant, deque(maxlen=QUARANTINES)).append(now)
+        for name, times in list(self._marked.items()):
+            while times and now - times[0] >= QUARANTINE_SECONDS:
+                times.popleft()
+            if not times:
+                del self._marked[name]
+        share = max(LEAST_SHARE, ceil(QUARANTINES / len({*self._tenants, *self._marked})))
+        if sum(min(share, len(times)) for times in self._marked.values()) >= QUARANTINES:
             raise TooManyQuarantines(f"{QUARANTINES} runs within {QUARANTINE_SECONDS:.0f} s; the last: {reason}")
