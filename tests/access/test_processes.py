@@ -1,7 +1,7 @@
 """Keys over two processes that share a database: made in one, they work in the other; revoked in one, they stop within a second."""
 
 import asyncio
-import sys
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from perdure.access import Authenticator, Unauthenticated
 from perdure.clock import system
 from perdure.deployment import open_journal
 from tests.access.test_keys import issue
+from tests.forking import Forked
+from tests.waiting import PATIENCE_SECONDS, until_true
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120.0
 SLACK_SECONDS = 60.0
 """How late a busy machine may let this test notice. The second itself is measured in test_authenticator.py, by a clock of its own."""
 
@@ -22,43 +23,41 @@ SLACK_SECONDS = 60.0
 class Child:
     """Another process that authenticates."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
     @classmethod
     async def start(cls, url: str) -> "Child":
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.access.child", url),
-            cwd=ROOT,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        child = cls(process)
+        child = cls()
+        asked, child._asked = os.pipe()
+        said, answers = os.pipe()
+        child._said = os.fdopen(said)
+        words = ["-m", "tests.access.child", url]
+        child._process = Forked(words, cwd=ROOT, env=os.environ, python=True, stdin=asked, stdout=answers, stderr=2)
+        os.close(asked)
+        os.close(answers)
         assert await child.read() == "ready"
         return child
 
     async def read(self) -> str:
-        assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return (await self._process.stdout.readline()).decode().strip()
+            return (await asyncio.to_thread(self._said.readline)).strip()
 
     async def ask(self, key: str) -> str:
-        assert self._process.stdin is not None
-        self._process.stdin.write(key.encode() + b"\n")
+        os.write(self._asked, key.encode() + b"\n")
         return await self.read()
 
     async def until(self, key: str, answer: str) -> float:
         """How long it takes until it gives this answer."""
+
+        async def gives() -> bool:
+            return await self.ask(key) == answer
+
         start = time.monotonic()
-        while await self.ask(key) != answer:
-            assert time.monotonic() - start < PATIENCE_SECONDS
+        await until_true(gives, f"the answer {answer}")
         return time.monotonic() - start
 
     async def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            assert await self._process.wait() == 0
+        os.close(self._asked)
+        self._said.close()
+        assert self._process.wait(PATIENCE_SECONDS) == 0
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -4,8 +4,6 @@ import ast
 import json
 import os
 import stat
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -27,6 +25,7 @@ from perdure.runtime.worker.outputs import check_output
 from perdure.secrets.keyring import open_file
 from perdure.secrets.scrubber import URL_SAFE, Scrubber, encodings, install
 from perdure.settings import Settings
+from tests import forking
 from tests.attack.marks import attack
 from tests.cli.helpers import Shell
 
@@ -176,8 +175,7 @@ def test_nothing_is_written_through_a_link(tmp_path, name, link):
     folder.mkdir(mode=0o700)
     link(precious, folder / f"perdure.db.{name}")
     (tmp_path / "flow.yaml").write_text(FLOW)
-    command = [sys.executable, "-m", "perdure", "run", "flow.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = forking.run(["run", "flow.yaml"], cwd=tmp_path, env=os.environ)
     assert "Traceback" not in done.stderr
     if name == "lock":
         assert (done.returncode, "move it away" in done.stderr) == (1, True), done.stderr
@@ -261,15 +259,8 @@ def code(token):
 def run_perdure(folder, nodes):
     (folder / "child.py").write_text(CHILD)
     (folder / "flow.json").write_text(json.dumps({"name": "leaky", "nodes": nodes}))
-    done = subprocess.run(
-        [sys.executable, "-m", "perdure", "run", "flow.json", "--debug"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "PERDURE_SECRET_CANARY": SECRET},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PERDURE_SECRET_CANARY": SECRET}
+    done = forking.run(["run", "flow.json", "--debug"], cwd=folder, env=environment)
     return done.stdout + done.stderr
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.examples.helpers import copy, environment
+from tests.forking import commands
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +20,7 @@ def free_port():
 
 
 def enrich(folder, token, customer="acme"):
-    command = [sys.executable, "-m", "perdure", "run", "customer.yaml", "--run-id", customer, "--json"]
+    command = [f"{commands()}/perdure", "run", "customer.yaml", "--run-id", customer, "--json"]
     inputs = ["-i", f"customer={customer}"]
     port = free_port()  # several of these run at once
     for name in ("customer.yaml", "server.py"):

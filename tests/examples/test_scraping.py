@@ -9,8 +9,9 @@ from http.server import ThreadingHTTPServer
 
 import pytest
 
-from tests.cli.helpers import wait_until
 from tests.examples.helpers import EXAMPLES, copy, environment
+from tests.forking import Forked
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -45,25 +46,18 @@ def shop():
 
 def perdure_run(shop, folder):
     inputs = ["-i", f"shop=http://{shop.place}"]
-    command = [sys.executable, "-m", "perdure", "run", "prices.yaml", "--run-id", "today", *inputs, "--json"]
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment(PERDURE_EGRESS_ALLOW=shop.place),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    words = ["run", "prices.yaml", "--run-id", "today", *inputs, "--json"]
+    with (folder / "printed").open("w") as printed:
+        return Forked(words, cwd=folder, env=environment(PERDURE_EGRESS_ALLOW=shop.place), stdout=printed.fileno())
 
 
-def finish(process):
-    with process:
-        out, _ = process.communicate(timeout=60)
-    return process.returncode, json.loads(out)
+def finish(process, folder):
+    return process.wait(PATIENCE_SECONDS), json.loads((folder / "printed").read_text())
 
 
 def test_at_most_eight_pages_are_fetched_at_once(shop, tmp_path):
-    code, run = finish(perdure_run(shop, copy("scraping", tmp_path)))
+    folder = copy("scraping", tmp_path)
+    code, run = finish(perdure_run(shop, folder), folder)
     assert code == 0
     assert run["outputs"]["rows"] == 58
     assert 1 < shop.shop.most <= 8
@@ -72,13 +66,14 @@ def test_at_most_eight_pages_are_fetched_at_once(shop, tmp_path):
 
 def test_a_killed_scraper_goes_on_and_fetches_only_what_is_missing(shop, tmp_path):
     folder = copy("scraping", tmp_path)
-    with perdure_run(shop, folder) as process:
-        wait_until(lambda: len(shop.visits) >= 30, "half of the pages")
-        process.kill()
+    process = perdure_run(shop, folder)
+    wait_until(lambda: len(shop.visits) >= 30, "half of the pages")
+    process.kill()
+    process.wait(PATIENCE_SECONDS)
     wait_until(lambda: shop.shop.inside == 0, "the last visitors to leave")
     before = sum(shop.visits.values())
     assert len(shop.visits) < 60
-    code, run = finish(perdure_run(shop, folder))
+    code, run = finish(perdure_run(shop, folder), folder)
     assert code == 0
     assert run["outputs"]["rows"] == 58
     # Those under way when it died are fetched twice; nothing else is.
@@ -88,7 +83,8 @@ def test_a_killed_scraper_goes_on_and_fetches_only_what_is_missing(shop, tmp_pat
 
 def test_too_many_pages_that_are_gone_fail_the_run(shop, tmp_path):
     shop.module.GONE = {1, 2, 3, 4}
-    code, run = finish(perdure_run(shop, copy("scraping", tmp_path)))
+    folder = copy("scraping", tmp_path)
+    code, run = finish(perdure_run(shop, folder), folder)
     assert code == 1
     assert run["error"]["code"] == "items_failed"
 

@@ -12,6 +12,7 @@ import pytest
 from perdure import NodeType
 from perdure.nodes import BUILTIN, installed
 from perdure.nodes.registry import NodeTypeInvalid, Registry
+from tests import forking
 from tests.engine.helpers import finish, running, workflow
 
 pytestmark = pytest.mark.slow
@@ -35,15 +36,7 @@ def site(tmp_path_factory):
 def call(site, *command, folder, code=0):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
     environment["PYTHONPATH"] = str(site)
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = forking.run(["-m", *map(str, command)], cwd=folder, env=environment, python=True)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done
