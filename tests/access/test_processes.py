@@ -23,16 +23,18 @@ SLACK_SECONDS = 60.0
 class Child:
     """Another process that authenticates."""
 
-    @classmethod
-    async def start(cls, url: str) -> "Child":
-        child = cls()
-        asked, child._asked = os.pipe()
+    def __init__(self, url: str) -> None:
+        asked, self._asked = os.pipe()
         said, answers = os.pipe()
-        child._said = os.fdopen(said)
+        self._said = os.fdopen(said)
         words = ["-m", "tests.access.child", url]
-        child._process = Forked(words, cwd=ROOT, env=os.environ, python=True, stdin=asked, stdout=answers, stderr=2)
+        self._process = Forked(words, cwd=ROOT, env=os.environ, python=True, stdin=asked, stdout=answers, stderr=2)
         os.close(asked)
         os.close(answers)
+
+    @classmethod
+    async def start(cls, url: str) -> "Child":
+        child = cls(url)
         assert await child.read() == "ready"
         return child
 
