@@ -136,7 +136,9 @@ def parse_ref(ref: str) -> tuple[str, bool]:
     """The hash, and whether the content holds references. The scheme may be left out."""
     found = _REF.fullmatch(ref)
     if found is None:
-        raise InvalidBlobRef(f"{ref[:100]!r} is no reference to a blob; they look like cas://sha256:<64 digits>")
+        raise InvalidBlobRef(
+            f"{ref[:100]!r} is not a reference to a blob, such as cas://sha256:<64 hexadecimal digits>"
+        )
     return found[1], found[2] is not None
 
 

@@ -62,7 +62,9 @@ class Room:
         if self.references < 1 or size > self.bytes:
             if self.partial:
                 return False
-            raise TooMuch("a value with all it refers to is too large to be loaded here; fetch its parts one by one")
+            raise TooMuch(
+                "the value and all the blobs it refers to are too large to be loaded at once; fetch its parts one by one"
+            )
         self.references -= 1
         self.bytes -= size
         return True

@@ -467,4 +467,4 @@ class Engine:
             try:
                 listener(state, events)
             except Exception:  # whatever a listener does, the runs go on
-                logger.exception("a listener failed at run %s", state.run_id)
+                logger.exception("run %s: a listener of its events failed", state.run_id)

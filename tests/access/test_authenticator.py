@@ -149,7 +149,7 @@ async def test_a_key_works_where_its_use_cannot_be_noted(archive, clock, journal
     principal = await Authenticator(reading.archive, clock, keys=True).authenticate(f"Bearer {issued.text}")
     await reading.close()
     assert principal.name == "ci"
-    assert "was not noted" in caplog.text
+    assert "could not be stored" in caplog.text
 
 
 async def test_an_open_server_takes_everybody_for_the_local_administrator(archive, clock):

@@ -34,7 +34,7 @@ def test_content_may_come_from_standard_input(shell):
 def test_mistakes_are_said_in_words(shell):
     shell.run("blobs", "put", "-", input="x")
     assert "there is no blob" in shell.error("blobs", "get", "sha256:" + "0" * 64)
-    assert "is no reference to a blob" in shell.error("blobs", "stat", "sha256:12")
+    assert "is not a reference to a blob" in shell.error("blobs", "stat", "sha256:12")
     assert "cannot read nothing.json" in shell.error("blobs", "put", "nothing.json", code=2)
     assert "there is no database" in shell.error("blobs", "get", "sha256:" + "0" * 64, "--db", "other.db")
 

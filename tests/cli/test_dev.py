@@ -179,7 +179,7 @@ def test_with_private_servers_data_stays_processes_join_and_nothing_outlives_it(
 
 
 def test_a_database_cannot_be_named_together_with_private_servers(shell):
-    assert "leave --db away" in shell.error("dev", "--distributed", "--db", "x.db", code=2)
+    assert "leave --db out" in shell.error("dev", "--distributed", "--db", "x.db", code=2)
 
 
 def test_where_keys_are_needed_it_says_how_to_make_one(shell, tmp_path):

@@ -75,10 +75,10 @@ def test_without_waiting_the_id_comes_back_and_the_same_command_follows_it(remot
     assert f"perdure runs watch {run_id}" in result.stderr
     assert json.loads(remote.run("run", file, "--run-id", run_id).stdout) == {"a": 1}
     assert remote.json("runs", "watch", run_id[:30])["state"] == "completed"
-    assert "names its runs itself" in remote.error("run", file, "--run-id", "mine", code=2)
+    assert "chooses the ids of new runs" in remote.error("run", file, "--run-id", "mine", code=2)
     other = workflow(tmp_path, "other", task("a", "echo"))
     assert "is of short, not of other" in remote.error("run", other, "--run-id", run_id, code=2)
-    assert "its workers import" in remote.error("run", file, "--import", "json", code=2)
+    assert "the workers import" in remote.error("run", file, "--import", "json", code=2)
 
 
 def test_a_definition_the_server_refuses_is_shown_at_its_lines(remote, tmp_path):
@@ -291,7 +291,7 @@ def test_a_database_that_is_named_wins_over_a_server_that_is_set(remote, tmp_pat
     file = workflow(tmp_path, "here", task("a", "echo"))
     remote.run("run", file, "--run-id", "here-1", "--db", "mine.db")
     assert [run["run_id"] for run in remote.json("runs", "list", "--db", "mine.db")["items"]] == ["here-1"]
-    assert "give one of them" in remote.error("runs", "list", "--db", "mine.db", "--server", "http://x", code=2)
+    assert "give only one of them" in remote.error("runs", "list", "--db", "mine.db", "--server", "http://x", code=2)
     assert "there is no database" in remote.error("runs", "list", "--server", "")
 
 

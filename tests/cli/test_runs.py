@@ -68,7 +68,9 @@ def test_children_are_listed_when_they_are_asked_for_and_who_waits_is_seen(shell
     assert sorted(ids("--children")) == ["p", "p:call", "q"]
     assert ids("--parent", "p") == ["p:call"]
     assert ids("--children", "--state", "waiting") == ["p:call", "p"]
-    assert "goes with no other" in shell.error("runs", "list", "--state", "waiting", "--state", "failed", code=2)
+    assert "cannot be combined with other" in shell.error(
+        "runs", "list", "--state", "waiting", "--state", "failed", code=2
+    )
     assert shell.run("runs", "list", "--parent", "p").stdout.splitlines()[1].split()[:3] == [
         "p:call",
         "child",
@@ -342,7 +344,7 @@ def test_a_run_has_the_correlation_id_it_was_given(shell, tmp_path):
     assert shell.json("runs", "show", "r1")["correlation_id"] == "order-17"
     shell.run("workflows", "push", file)
     assert shell.json("runs", "start", "one", "--correlation-id", "order-18")["correlation_id"] == "order-18"
-    assert "at most 200" in shell.error("runs", "start", "one", "--correlation-id", "x" * 201, code=2)
+    assert "the maximum is 200" in shell.error("runs", "start", "one", "--correlation-id", "x" * 201, code=2)
 
 
 FORM = {

@@ -56,7 +56,7 @@ def test_a_patch_is_the_next_version(anywhere, tmp_path):
     patch.write_text(json.dumps([{"op": "remove", "path": "/nodes/9"}]))
     assert "there is no such place" in anywhere.error("workflows", "patch", "patched", patch, code=2)
     file = workflow(tmp_path, "patched", task("a", "echo"))
-    assert "is no JSON Patch" in anywhere.error("workflows", "patch", "patched", file, code=2)
+    assert "is not a JSON Patch" in anywhere.error("workflows", "patch", "patched", file, code=2)
 
 
 @pytest.mark.slow

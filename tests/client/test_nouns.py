@@ -85,7 +85,7 @@ def test_a_workflow_written_in_python_needs_no_registration_before_it_is_started
 
 
 def test_what_is_no_json_is_not_sent(client):
-    with pytest.raises(Invalid, match="not JSON: something in it is of type object"):
+    with pytest.raises(Invalid, match="cannot be written as JSON: something in it is of type object"):
         client.runs.start("client_parent", {"day": object()})
 
 

@@ -179,7 +179,7 @@ def test_an_answer_that_is_not_from_perdure_is_said_to_be_none(clients):
     html = (502, {"Content-Type": "text/html"}, b"<h1>Bad\n gateway</h1>")
     with (
         Scripted([html]) as server,
-        pytest.raises(ServerBroken, match="answered 502, not as Perdure does: <h1>Bad gate"),
+        pytest.raises(ServerBroken, match="answered 502, but not as a Perdure server does: <h1>Bad gate"),
     ):
         clients(server.url).runs.get("r1")
 
@@ -188,9 +188,9 @@ def test_a_page_of_somebody_else_is_no_answer(clients):
     page = (200, {"Content-Type": "text/html"}, b"<h1>Welcome</h1>")
     with Scripted([page, page]) as server:
         client = clients(server.url)
-        with pytest.raises(ApiError, match="answered 200, not as Perdure does: <h1>Welcome</h1>"):
+        with pytest.raises(ApiError, match="answered 200, but not as a Perdure server does: <h1>Welcome</h1>"):
             client.runs.get("r1")
-        with pytest.raises(ApiError, match="no stream of events; is the URL right"):
+        with pytest.raises(ApiError, match="did not answer with a stream of events; is the URL right"):
             list(client.runs.stream("r1"))
 
 
@@ -258,7 +258,7 @@ def test_a_url_that_is_none_is_refused_without_showing_a_password(clients, url):
 
 
 def test_what_cannot_be_sent_is_refused_before_it_is(clients):
-    with pytest.raises(SettingsInvalid, match="an API key is one word"):
+    with pytest.raises(SettingsInvalid, match="the API key is not one word"):
         clients("http://127.0.0.1:1", api_key="perdure_ä")
     for key in ("order 17", "ordre-é", "", "a\nb", "x" * 256):
         with pytest.raises(Invalid, match="idempotency_key"):

@@ -56,7 +56,7 @@ async def test_lines_that_come_faster_than_they_can_be_written_push_out_the_olde
         keeper.add(LogLine(tenant="default", run_id="r1", node="a", at=1.0, message=str(number)))
     await keeper.flush()
     assert written == ["2", "3", "4"]
-    assert "2 lines of handlers were dropped" in caplog.text
+    assert "2 lines that functions logged were dropped" in caplog.text
 
 
 async def test_runs_that_ended_before_the_retention_are_forgotten_and_others_are_not(tmp_path):

@@ -54,7 +54,9 @@ class Authenticator:
         scheme, _, credential = authorization.partition(" ")
         credential = credential.strip()
         if scheme.lower() != "bearer" or not credential:
-            raise Unauthenticated(f"expected 'Authorization: Bearer <{self._wanted}>'")
+            raise Unauthenticated(
+                f"the header 'Authorization' cannot be read; send 'Authorization: Bearer <{self._wanted}>'"
+            )
         if self._keys and credential.startswith(PREFIX):
             return await self._by_key(credential)
         if self._tokens is None:
@@ -103,7 +105,7 @@ class Authenticator:
         try:
             await self._archive.touch_keys({key.key_id: now})
         except StoreUnavailable as error:
-            logger.warning("the last use of key %s was not noted: %s", key.key_id, error)
+            logger.warning("key %s: the time of its last use could not be stored: %s", key.key_id, error)
 
 
 def _no_such_key() -> Unauthenticated:

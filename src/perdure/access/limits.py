@@ -103,7 +103,7 @@ class Failures:
         if wait := self._buckets.wait(name):
             if not self._said.wait(name):
                 self._said.spend(name)
-                logger.warning("many wrong credentials come from %s", name)
+                logger.warning("%s sends many wrong credentials; it is refused until there are fewer", name)
             raise RateLimited(f"too many wrong credentials came from this address; try again in {wait:.3g} s", wait)
         self._buckets.spend(name)
 
@@ -132,7 +132,10 @@ class Places:
         if self._keys[key] >= self._per_key or self._tenants[principal.tenant] >= self._per_tenant:
             full = self._tenants[principal.tenant] >= self._per_tenant
             who, most = (f"tenant {principal.tenant}", self._per_tenant) if full else (principal.name, self._per_key)
-            raise RateLimited(f"{who} has {most} streams and waiting requests open, which is the most; end one", 1.0)
+            raise RateLimited(
+                f"{who} has {most} streams and waiting requests open, which is the maximum; close one and try again",
+                1.0,
+            )
 
     @property
     def taken(self) -> int:

@@ -40,7 +40,9 @@ class Bodies:
     def add(self, tenant: str, size: int) -> None:
         most = self._tenant_all if tenant else self._public_all
         if self.bytes[tenant] + size > most:
-            raise Overloaded(f"requests hold {self.bytes[tenant]} bytes of {most} already; try again in a moment")
+            raise Overloaded(
+                f"requests under way already take {self.bytes[tenant]} of the {most} bytes they may take together; try again in a moment"
+            )
         self.bytes[tenant] += size
 
 
@@ -67,4 +69,6 @@ class Held:
     def _check(self, size: int) -> None:
         most = self._bodies.public_each
         if not self._tenant and size > most:
-            raise TooLarge(f"the body has more than {most} bytes, which is what is taken without a credential")
+            raise TooLarge(
+                f"the body has more than {most} bytes, the maximum without a credential; send a smaller one, or a credential"
+            )

@@ -41,7 +41,10 @@ async def decide(call: Call) -> Any:
     call.site.limiter.check(caller.principal)
     body = await read_body(call.request, SignedDecision)
     if body.approval_id != caller.row.approval_id:
-        raise Refused(f"the body is about {body.approval_id[:200]}, and was sent to {name}", code="wrong_approval")
+        raise Refused(
+            f"the body names approval {body.approval_id[:200]}, but it was sent to {name}; send it to the approval it names",
+            code="wrong_approval",
+        )
     view, cast = await notifications.decide(engine, caller, body.decision, body.comments, body.data)
     if cast:
         # Crash here: the approval is decided and not in the audit; the run's journal has the decision.

@@ -118,7 +118,10 @@ async def _written(call: Call) -> dict[str, str]:
     try:
         fields = parse_qs(data.decode(), max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
-        raise BadBody("the form cannot be read", [Trouble("", "syntax", "expected a form")]) from None
+        raise BadBody(
+            "the form cannot be read; open the link again, and fill it in there",
+            [Trouble("", "syntax", "expected a form")],
+        ) from None
     written = {name: values[0] for name, values in fields.items()}
     for name, text in written.items():
         if len(text) > 10_000 or "\0" in text:

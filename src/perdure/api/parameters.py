@@ -76,6 +76,6 @@ def idempotency_key(request: Request) -> str | None:
 def either(name: str, value: Any, other: str, second: Any) -> Any:
     """The value of a key that has two spellings; both may be given if they agree."""
     if value is not None and second is not None and value != second:
-        message = f"{name} and {other} are two names of the same; give one of them"
+        message = f"{name} and {other} mean the same; give only one of them"
         raise Invalid(message, [Trouble(other, "conflicting_keys", message)])
     return second if value is None else value

@@ -100,7 +100,7 @@ async def aside(data: bytes, work: Callable[[], T]) -> T:
 def _read_object(kind: type[T], data: bytes) -> T:
     value = read_json(data)
     if not isinstance(value, dict):
-        raise Invalid("the body is not an object", [Trouble("", "wrong_type", "expected a JSON object")])
+        raise Invalid("the body is not a JSON object; send one", [Trouble("", "wrong_type", "expected a JSON object")])
     troubles: list[Trouble] = []
     converted = _convert(kind, value, troubles, strict=True, what="key")
     if troubles:

@@ -69,29 +69,31 @@ class Shell:
         if not length.isdecimal() or len(length) > 15 or int(length) > options.max_body_bytes:
             raise TooLarge(f"the body has {length[:20]} bytes; this server takes at most {options.max_body_bytes}")
         if headers.get(b"content-encoding", "identity").lower() not in ("", "identity"):
-            raise WrongType("compressed bodies are not accepted; send it as it is")
+            raise WrongType("compressed bodies are not accepted; send the body without Content-Encoding")
         host = headers.get(b"host", "")
         name = _hostname(host)
         if self._site.open and not is_loopback(name) and name not in options.hosts:
-            raise WrongHost("this server has no authentication and answers to names of the loopback interface only")
+            raise WrongHost(
+                "this server has no authentication, so it answers only where it is called by a name of this machine, such as 127.0.0.1"
+            )
         origin = headers.get(b"origin")
         own = {host.lower(), _netloc(options.public_url)} - {""}
         if method not in _SAFE and origin is not None and _netloc(origin) not in own:
-            raise CrossOrigin("a page of another origin may not ask for this")
+            raise CrossOrigin("a web page of another origin may not send this request")
 
 
 def _check_once(headers: Any) -> None:
     """Refuse headers that decide what a request is if given twice: a proxy might read one and this server the other."""
     for name in _ONCE:
         if sum(found == name for found, _ in headers) > 1:
-            raise BadHeader(f"the request has {name.decode()} more than once")
+            raise BadHeader(f"the request has the header {name.decode()} more than once; send it once")
 
 
 def _check_query(query: bytes) -> None:
     """Limit the parameters before the query is parsed: each costs more than its few bytes, here and in the answer."""
     count = query.count(b"&") + 1
     if count > MOST_PARAMETERS:
-        raise BadQuery(f"the query has {count} parameters; at most {MOST_PARAMETERS} are taken")
+        raise BadQuery(f"the query has {count} parameters; the maximum is {MOST_PARAMETERS}")
 
 
 def _hostname(host: str) -> str:
@@ -118,7 +120,7 @@ def _limited(receive: Receive, most: int) -> Receive:
         if message["type"] == "http.request":
             got += len(message.get("body", b""))
             if got > most:
-                raise TooLarge(f"the body has more than {most} bytes, which is what this server takes")
+                raise TooLarge(f"the body has more than {most} bytes, the maximum of this server")
         return message
 
     return receive_counted

@@ -47,7 +47,7 @@ class CloudObjects:
         if unknown:
             raise SettingsInvalid(
                 f"blob store {self._url}: unknown {', '.join(unknown)}; a URL may give {', '.join(_IN_URL)}, and "
-                "credentials stand in the environment"
+                "credentials come from the environment"
             )
         return {**found, "virtual_hosted_style_request": False} if "endpoint" in found else found
 

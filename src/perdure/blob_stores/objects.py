@@ -182,7 +182,7 @@ class ObjectBlobs:
         except BlobStoreUnavailable:
             raise
         except StoreUnavailable as error:
-            raise BlobStoreUnavailable(f"whose blobs these are cannot be found out: {error}") from error
+            raise BlobStoreUnavailable(f"cannot find out which database the blob store belongs to: {error}") from error
         found = await self.claim(wanted)
         if found != wanted:
             raise ForeignBlobStore(

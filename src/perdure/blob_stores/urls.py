@@ -46,5 +46,5 @@ def _folder(url: str, rest: str) -> Path:
             raise SettingsInvalid(f"blob store {url}: write file:folder, or file:///absolute/folder")
         path = f"/{path}"
     if not path:
-        raise SettingsInvalid(f"blob store {url}: it names no folder")
+        raise SettingsInvalid(f"blob store {url}: the URL names no folder; write file:folder")
     return Path(path)

@@ -82,7 +82,7 @@ def verify(known: tuple[str, ...], tenant: str, where: Where, as_json: bool) -> 
     hashes = dict(map(_read_known, known))
     if hashes and where.find_server() is not None:
         raise click.UsageError(
-            "--known is compared with a database; a server says its head, which you can compare yourself"
+            "--known works with a database only; a server prints the head of its audit, which you can compare yourself"
         )
 
     def read(backend: Backend) -> Awaitable[Any]:

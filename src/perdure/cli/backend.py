@@ -48,7 +48,7 @@ async def connected(
         if by is not None:
             raise click.UsageError("--by is for a database; a server knows who you are by your key")
         if tenant != DEFAULT_TENANT:
-            raise click.UsageError("on a server the tenant is that of the key you show; leave --tenant out")
+            raise click.UsageError("a server takes the tenant from your key; leave --tenant out")
         async with reached(server) as client:
             yield client
         return

@@ -56,9 +56,7 @@ def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: t
         functions.watch(_tell_reloaded, load=True)
     if distributed:
         if db is not None:
-            raise click.UsageError(
-                "--distributed starts a database of its own; leave --db away, or use `perdure serve`"
-            )
+            raise click.UsageError("--distributed starts a database of its own; leave --db out, or use `perdure serve`")
         _run_distributed(settings, port, browser=not no_browser)
         return
     if settings.redis_url:

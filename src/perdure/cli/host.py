@@ -63,7 +63,7 @@ async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE
             await first_of(_serve(engine, begin, stop), _lose_patience(stop, grace_seconds))
         except* _Broken as group:
             error = group.exceptions[0]
-            logger.error("%s; beginning again in %.1f s", error, pause)
+            logger.error("%s; starting again in %.1f s", error, pause)
         finally:
             await engine.close(grace_seconds if stop.is_set() else 0.0)
         if not stop.is_set():

@@ -98,7 +98,7 @@ def correlation_option(function: F) -> F:
 
 def _check_length(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if len(value) > LONGEST_CORRELATION:
-        raise click.BadParameter(f"it has {len(value):,} characters; at most {LONGEST_CORRELATION} are kept")
+        raise click.BadParameter(f"it has {len(value):,} characters; the maximum is {LONGEST_CORRELATION}")
     return value
 
 

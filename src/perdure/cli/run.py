@@ -85,7 +85,9 @@ def run(
     if server is not None and source.compiled.definition is not None:
         # The server knows which node types there are, and what their configs may be.
         if modules:
-            raise click.UsageError("--import is for work that is done here; on a server, its workers import")
+            raise click.UsageError(
+                "--import is for work that this process does; on a server, the workers import what they need"
+            )
         schema = source.compiled.definition.get("inputs")
         inputs = read_inputs(pairs, inputs_file, schema)
         if run_id is None:

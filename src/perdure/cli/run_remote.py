@@ -84,7 +84,9 @@ class Session:
 
         record = await find_run(self.client, run_id)
         if record is None:
-            raise click.UsageError(f"the server has no run {run_id}, and names its runs itself; leave --run-id out")
+            raise click.UsageError(
+                f"the server has no run {run_id}, and a server chooses the ids of new runs; leave --run-id out"
+            )
         name = self.source.compiled.definition["name"]
         if record["workflow"] != name:
             raise click.UsageError(f"run {run_id} is of {record['workflow']}, not of {name}; choose another --run-id")

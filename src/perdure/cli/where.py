@@ -42,7 +42,7 @@ class Where(msgspec.Struct, frozen=True):
 
         if self.db is not None:
             if self.server:
-                raise click.UsageError("--db is a database here and --server one elsewhere; give one of them")
+                raise click.UsageError("--db names a database and --server a server; give only one of them")
             return None
         settings = Settings.load()
         url = settings.server_url if self.server is None else self.server

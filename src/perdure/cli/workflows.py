@@ -251,7 +251,9 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
 
     source, operations = read_source_or_patch(file)
     if operations is None:
-        raise click.UsageError(f"{source.name} is no JSON Patch, which is a list; a whole definition is for `push`")
+        raise click.UsageError(
+            f"{source.name} is not a JSON Patch, which is a list of operations; `perdure workflows push` takes a whole definition"
+        )
     about: dict[str, Any] = {"base_version": base, "reason": reason, "dry_run": dry_run}
     try:
         view = _ask(where, lambda backend: backend.workflows.patch(name, operations, **about))

@@ -168,10 +168,10 @@ def make_options(url: str | None, api_key: str | None, timeout: float, retries: 
         settings = Settings.load()
         url, api_key = settings.server_url, api_key if api_key is not None else settings.api_key
         if not url:
-            raise SettingsInvalid("which server? Give its URL, or set server_url (PERDURE_SERVER_URL)")
+            raise SettingsInvalid("no server is named: give its URL, or set server_url (PERDURE_SERVER_URL)")
     key = (api_key or "").strip()
     if not is_header(key):
-        raise SettingsInvalid("an API key is one word of plain ASCII, as it was shown when it was made")
+        raise SettingsInvalid("the API key is not one word of plain ASCII; give it as it was shown when it was made")
     return Options(url=check_url(url), api_key=key, timeout=timeout, retries=retries)
 
 

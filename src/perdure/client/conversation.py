@@ -92,7 +92,7 @@ def prepare(options: Options, call: Call[Any]) -> Sending:
         try:
             content = encode(call.body)
         except NotData as error:
-            raise Invalid(f"what is sent is not JSON: {error}") from error
+            raise Invalid(f"the request cannot be written as JSON: {error}") from error
         headers.setdefault("Content-Type", "application/json")
     # The query is written by hand, so that a list is repeated and a bool is written as in JSON.
     pairs = [

@@ -130,7 +130,7 @@ def read_error(
     if body is None:
         text = " ".join(content[:200].decode(errors="replace").split())
         said = f"it points to {location[:200]}" if location else text
-        message = f"the server answered {status}, not as Perdure does{f': {said}' if said else ''}; is the URL right?"
+        message = f"the server answered {status}, but not as a Perdure server does{f': {said}' if said else ''}; is the URL right?"
         return kind(message, status=status, retry_after=seconds)
     return kind(
         str(body.get("detail") or body.get("title") or f"the server answered {status}"),

@@ -56,7 +56,7 @@ class Stream:
         if response.status_code == 204:
             self.over = True
         elif not response.headers.get("content-type", "").startswith(MEDIA_TYPE):
-            raise ApiError(f"{self._options.url} answered with no stream of events; is the URL right?", status=200)
+            raise ApiError(f"{self._options.url} did not answer with a stream of events; is the URL right?", status=200)
 
     def refused(self, response: httpx2.Response) -> Pause:
         """Take any other answer, already read: raise its error, or give the pause before the next try."""

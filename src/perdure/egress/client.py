@@ -226,7 +226,7 @@ def _redirect(request: Request, status: int, location: str) -> Request:
 
 async def _read(request: Request, response: httpcore2.Response) -> Answer:
     if response.status < 200:
-        raise AnswerInvalid(f"{request.url.shown} answered {response.status}, which ends no request", sent=True)
+        raise AnswerInvalid(f"{request.url.shown} answered {response.status}, which is not a final answer", sent=True)
     if sum(len(name) + len(value) for name, value in response.headers) > MAX_HEADER_BYTES:
         raise _long_headers(request.url)
     headers = tuple((name.decode("ascii").lower(), value.decode("latin-1")) for name, value in response.headers)

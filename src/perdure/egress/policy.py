@@ -96,7 +96,7 @@ class Policy(msgspec.Struct, frozen=True):
             logger.warning("%s is refused: it %s a %s address", url.host, named, kind)
             raise EgressRefused(
                 f"{url.shown} is refused: {url.host} {named} an address that is not public; "
-                f"who runs Perdure may allow it{_how(url)} (the log says which kind it is: a link-local one is listed as an address)"
+                f"the operator of Perdure can allow it{_how(url)} (the log says which kind it is: a link-local one is listed as an address)"
             )
         usual = kind == PUBLIC and url.port in self.ports
         if not usual and not any(entry.has_port(url.port, self.ports) for entry in fitting):
@@ -105,7 +105,7 @@ class Policy(msgspec.Struct, frozen=True):
     def _refuse_port(self, url: Url) -> EgressRefused:
         usual = ", ".join(str(port) for port in sorted(self.ports))
         return EgressRefused(
-            f"{url.shown} is refused: port {url.port} is not one of {usual}; who runs Perdure may allow it{_how(url)}"
+            f"{url.shown} is refused: port {url.port} is not one of {usual}; the operator of Perdure can allow it{_how(url)}"
         )
 
 

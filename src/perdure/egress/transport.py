@@ -58,9 +58,11 @@ class _Stream(httpx2.AsyncByteStream):
             async for chunk in self._response.aiter_stream():
                 yield chunk
         except httpcore2.TimeoutException as error:
-            raise httpx2.ReadTimeout("the answer stopped", request=self._request) from error
+            raise httpx2.ReadTimeout("the rest of the answer did not arrive in time", request=self._request) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-            raise httpx2.ReadError("the answer broke off", request=self._request) from error
+            raise httpx2.ReadError(
+                "the connection was lost in the middle of the answer", request=self._request
+            ) from error
 
     async def aclose(self) -> None:
         await self._response.aclose()

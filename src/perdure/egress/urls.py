@@ -81,7 +81,7 @@ class Url(msgspec.Struct, frozen=True):
         _check_characters(location)
         rest = location.partition("#")[0]
         if not rest:
-            raise EgressRefused("the redirect leads nowhere")
+            raise EgressRefused("the redirect names no URL")
         path, question, query = rest.partition("?")
         if not path:
             path, query = self.path, query if question else self.query

@@ -251,7 +251,7 @@ class _Compiler:
         try:
             inspect.signature(function).bind(None, None, *arguments, **named)
         except TypeError as error:
-            raise v.Trouble(f"{node.name!r} cannot be used so: {error}") from None
+            raise v.Trouble(f"{node.name!r} cannot be used like this: {error}") from None
 
         def call(namespace: Namespace) -> Any:
             subject = value(namespace)

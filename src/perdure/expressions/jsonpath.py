@@ -266,7 +266,7 @@ def _add(values: list[Any]) -> float:
     try:
         total = math.fsum(values)
     except OverflowError:
-        raise JsonPathError("the sum is beyond all numbers") from None
+        raise JsonPathError("the sum is too large for a number") from None
     return total
 
 

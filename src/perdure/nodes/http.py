@@ -189,7 +189,9 @@ def read_body(answer: Answer, kind: str) -> Any:
         try:
             return msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            raise Failure("bad_response", f"{answer.url.shown} answered with JSON that is none") from None
+            raise Failure(
+                "bad_response", f"{answer.url.shown} answered with something that is not JSON, though it should be"
+            ) from None
     if kind == "text":
         try:
             return answer.body.decode(charset)

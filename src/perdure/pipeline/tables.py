@@ -186,7 +186,7 @@ def _add(values: list[Any], field: str) -> Any:
     except OverflowError:
         total = math.inf
     if not math.isfinite(total):
-        raise PipelineError(f"the sum of field {field!r} is beyond all numbers")
+        raise PipelineError(f"the sum of field {field!r} is too large for a number")
     return total
 
 

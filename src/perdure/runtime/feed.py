@@ -54,7 +54,7 @@ class Feed:
         self._wanted = asyncio.Event()
         self._looks = False
         self._closed = False
-        self._outage = OutageLog(clock, logger, "followed runs")
+        self._outage = OutageLog(clock, logger, "followed runs cannot be read")
         parts.on_broken.append(self._tell_all)
 
     # -- telling -------------------------------------------------------------------------------------------------------

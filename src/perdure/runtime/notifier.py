@@ -72,7 +72,7 @@ class Notifier:
         self._wake = asyncio.Event()
         self._silent: dict[tuple[str, str, str, int], float] = {}
         """Until when each origin that did not answer is left alone, by tenant and origin."""
-        self._outages = OutageLog(clock, logger, "notifying")
+        self._outages = OutageLog(clock, logger, "notifications cannot be sent")
 
     def note(self, state: State, events: list[Any]) -> None:
         """Wake the notifier if events that became durable in this process ask for a message. Runs without approvals pay
@@ -110,7 +110,7 @@ class Notifier:
         except PerdureError as error:
             settled = self._later(claimed, error.message)
         except Exception as error:  # a message that cannot be sent must not stop the others
-            logger.exception("approval %s: its notification failed", claimed.approval_id)
+            logger.exception("approval %s: the notification failed; it is tried again", claimed.approval_id)
             settled = self._later(claimed, type(error).__name__)
         try:
             await self._archive.settle_notification(settled)

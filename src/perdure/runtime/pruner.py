@@ -43,7 +43,7 @@ class Pruner:
             try:
                 await self.prune()
             except StoreUnavailable as error:
-                logger.warning("pruning: %s", error)
+                logger.warning("old runs cannot be deleted: %s; trying again later", error)
 
     async def prune(self) -> int:
         """Delete what is past its time, and return the number of runs deleted."""
@@ -54,7 +54,7 @@ class Pruner:
         await self._repeat(partial(self._archive.prune_links, now - LINKS_SECONDS))
         await self._repeat(partial(self._archive.prune_callbacks, now - CALLBACKS_SECONDS))
         if runs:
-            logger.info("forgot %d runs that ended more than %g days ago", runs, self._retention / DAY)
+            logger.info("deleted %d runs that ended more than %g days ago", runs, self._retention / DAY)
         return runs
 
     async def count(self) -> int:

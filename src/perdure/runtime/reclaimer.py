@@ -40,7 +40,7 @@ class Reclaimer:
                 raise
             except TransportUnavailable as error:
                 self._blind = True
-                logger.warning("transport: %s; nobody is declared dead meanwhile", error)
+                logger.warning("the transport cannot be read: %s; no worker is declared dead until it can", error)
 
     async def sweep(self) -> None:
         workers = await self._transport.list_workers()
@@ -54,7 +54,11 @@ class Reclaimer:
             self._coordinator.put(Resumed(run_id, None))
         for seen in workers:
             if min(seen.silent_seconds, now - self._readable_since) > self._dead_seconds:
-                logger.warning("worker %s fell silent for %.0f s", seen.beat.worker, seen.silent_seconds)
+                logger.warning(
+                    "worker %s has sent no heartbeat for %.0f s and counts as dead; its tasks are tried again",
+                    seen.beat.worker,
+                    seen.silent_seconds,
+                )
                 for name in await self._transport.forget_worker(seen.beat.worker):
                     self.lapse(name)
         out = self._coordinator.publisher.dispatcher.out()

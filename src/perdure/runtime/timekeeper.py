@@ -31,7 +31,7 @@ class Timekeeper:
         self._checked = clock.monotonic()
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
-        self._outages = OutageLog(clock, logger, "timers")
+        self._outages = OutageLog(clock, logger, "timers cannot be read")
         coordinator.timer_set = self.note
 
     def note(self, due_at: float) -> None:

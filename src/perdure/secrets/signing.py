@@ -42,7 +42,7 @@ def read_keys(secret: str) -> tuple[bytes, ...]:
             try:
                 keys.append(base64.b64decode(word.removeprefix(_PREFIX), validate=True))
             except binascii.Error:
-                raise WeakSecret(f"a secret that begins with {_PREFIX} goes on in base64") from None
+                raise WeakSecret(f"a secret that begins with {_PREFIX} must go on in base64") from None
         else:
             keys.append(word.encode())
     if not keys or any(len(key) < LEAST_BYTES for key in keys):

@@ -103,7 +103,7 @@ class Approvals:
         row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
         if approver is not None and not local:
-            raise Forbidden(f"{tenancy.by} decides as {tenancy.by}; leave 'approver' out")
+            raise Forbidden(f"{tenancy.by} can decide in no other name; leave 'approver' out")
         seat = None if local else await self._check_seat(row)
         request = Request(
             kind="vote",
@@ -124,7 +124,7 @@ class Approvals:
         row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
         if approver is not None and not local:
-            raise Forbidden(f"{tenancy.by} hands over what {tenancy.by} is asked; leave 'approver' out")
+            raise Forbidden(f"{tenancy.by} can delegate in no other name; leave 'approver' out")
         seat = None if local else await self._check_seat(row)
         request = Request(
             kind="delegate",
@@ -168,24 +168,24 @@ class Approvals:
             node = decision.node
             if not decision.approval:
                 raise Forbidden(
-                    f"this rerun keeps what {node!r} gave, and who was asked for that cannot be told any more; "
-                    f"rerun from {node!r}, and it is asked again"
+                    f"this rerun would keep the output of {node!r}, and who was asked to approve it is no longer known; "
+                    f"rerun from {node!r}, so that its approvers are asked again"
                 )
             principal.require(Permission.APPROVALS_DECIDE)
             await self._check_requester(await self._tenancy.get_approval(decision.approval))
             if decision.approvers and mine.isdisjoint(decision.approvers):
                 raise Forbidden(
-                    f"this rerun keeps the decision of {node!r}, which is not {self._tenancy.by}'s to make; "
-                    f"rerun from {node!r}, and it is asked again"
+                    f"this rerun would keep the decision of {node!r}, which {self._tenancy.by} may not make; "
+                    f"rerun from {node!r}, so that its approvers are asked again"
                 )
             if decision.quorum > 1:
                 raise Forbidden(
-                    f"this rerun keeps the decision of {node!r}, which {decision.quorum} people make together; "
-                    f"rerun from {node!r}, and they are asked again"
+                    f"this rerun would keep the decision of {node!r}, which needs {decision.quorum} people; "
+                    f"rerun from {node!r}, so that they are asked again"
                 )
             if node in given:
                 raise Forbidden(
-                    f"{node!r} rests on a decision of people, which nobody gives in their place; rerun from {node!r}"
+                    f"the output of {node!r} rests on a decision of people and cannot be given in their place; rerun from {node!r}"
                 )
         return state.seq
 

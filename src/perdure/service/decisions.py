@@ -154,7 +154,7 @@ async def find_requesters(engine: Engine, run_id: str) -> dict[str, str]:
     while waiting:
         if len(seen) > MOST_REQUESTS:
             raise Forbidden(
-                f"more than {MOST_REQUESTS:,} runs led to run {run_id}, and nobody can say who asked for it"
+                f"more than {MOST_REQUESTS:,} runs led to run {run_id}, so that who asked for it cannot be found out"
             )
         name = waiting.popleft()
         first = await engine.journal.read_events(name, 0, 1)

@@ -29,7 +29,9 @@ class Keys:
         check_roles(roles, scopes)
         more = permissions_of(roles, scopes) - tenancy.principal.permissions
         if more:
-            raise Forbidden(f"{tenancy.by} cannot give what they do not have: {', '.join(sorted(more))}")
+            raise Forbidden(
+                f"{tenancy.by} cannot give a key what they do not have themselves: {', '.join(sorted(more))}"
+            )
         now = tenancy.engine.clock.now()
         issued = await issue_key(
             tenancy.archive,

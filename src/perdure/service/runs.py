@@ -94,7 +94,7 @@ class Runs(Starts):
         states = (state,) if isinstance(state, str) else tuple(state)
         waiting = "waiting" in states
         if waiting and len(set(states)) > 1:
-            message = "'waiting' is a part of 'running' and goes with no other state"
+            message = "'waiting' is a part of 'running' and cannot be combined with other states"
             raise Invalid(message, [Trouble("state", "conflicting_keys", message)])
         where = RunFilter(
             tenant=self._tenancy.listed,

@@ -214,7 +214,7 @@ class Transfer:
             except e.UnknownEvent as error:
                 raise _refuse(f"events[{number}]", str(error)[:300]) from None
             if wrong := _find_wrong_time(event):
-                raise _refuse(f"events[{number}]", f"{wrong} is no time that a calendar has")
+                raise _refuse(f"events[{number}]", f"{wrong} is not a valid time")
             if isinstance(event, e.RunCreated):
                 before = event.run_id
                 event = msgspec.structs.replace(

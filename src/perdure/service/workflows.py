@@ -216,7 +216,10 @@ class Workflows:
             if earlier is not None or cursor is None:
                 break
         if earlier is None:
-            raise Refused(f"alias {alias} of workflow {name} pointed nowhere else before", code="nothing_before")
+            raise Refused(
+                f"alias {alias} of workflow {name} has never pointed to another version, so it cannot be moved back",
+                code="nothing_before",
+            )
         shares = [(share.version, share.percent) for share in earlier.shares]
         why = reason or f"back to revision {earlier.revision}"
         return await self.put_alias(name, alias, shares, reason=why, expected_revision=present.revision)

@@ -87,7 +87,9 @@ def list_(
     under way, and nothing of it is with a worker: it waits for a person, a signal or a time.
     """
     if "waiting" in states and len(set(states)) > 1:
-        raise click.UsageError("--state waiting goes with no other state; `running` has those that wait, too")
+        raise click.UsageError(
+            "--state waiting cannot be combined with other states; `running` includes the runs that wait"
+        )
     wanted: dict[str, Any] = {"state": states, "workflow": workflow, "tag": tag, "since": begin, "until": end}
     wanted |= {"parent": parent, "children": children}
     page = asyncio.run(_list(where, wanted, limit, cursor))

@@ -257,7 +257,7 @@ async def _rerun(
     from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
 
     if new_id is not None and where.find_server() is not None:
-        raise click.UsageError("a server names its runs itself; leave --run-id out")
+        raise click.UsageError("a server chooses the ids of new runs; leave --run-id out")
     async with connected(where, by=by) as backend:
         run_id = (await resolve_run(backend, name))["run_id"]
         definition = None if given is None else definition_of(backend, given.compiled)

@@ -82,7 +82,12 @@ class Witness:
         if seen is None:
             await self._change(connection, "found_identity", {"identity": now})
         elif seen != now:
-            logger.warning("journal %s moved from %s to %s: raising its incarnation", self._options.name, seen, now)
+            logger.warning(
+                "journal %s was moved from server %s to %s; its incarnation is raised, and what earlier processes sent is decided anew",
+                self._options.name,
+                seen,
+                now,
+            )
             known = max(before.incarnation, incarnation)
             return await self._change(connection, "change_identity", {"identity": now, "known": known, "seen": seen})
         return incarnation
@@ -93,7 +98,12 @@ class Witness:
         now = _Place(incarnation, found["lsn"], before.run_id, found["seq"] or 0)
         if now.incarnation >= before.incarnation and now.lsn >= before.lsn and now.seq >= before.seq:
             return incarnation
-        logger.warning("journal %s went back from %s to %s: raising its incarnation", self._options.name, before, now)
+        logger.warning(
+            "journal %s was set back from %s to %s, as by a restore; its incarnation is raised, and what was sent meanwhile is decided anew",
+            self._options.name,
+            before,
+            now,
+        )
         self._place = _Place(before.incarnation, now.lsn)
         return await self._change(connection, "correct_incarnation", {"known": before.incarnation})
 

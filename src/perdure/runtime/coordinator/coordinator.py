@@ -338,7 +338,7 @@ class Coordinator:
                 continue
             except StoreUnavailable as error:
                 about = {"run_id": message.run_id}
-                logger.warning("run %s cannot be loaded now: %s", message.run_id, error, extra=about)
+                logger.warning("run %s cannot be loaded: %s; trying again", message.run_id, error, extra=about)
                 batch.later.append(message)
                 batch.troubled = True
             except Exception as error:  # noqa: BLE001
@@ -501,7 +501,7 @@ class Coordinator:
                 # The same commits again: the journal recognises one that was written after all by its id (J7).
                 if self._stopping:
                     raise
-                logger.warning("journal: %s; trying again in %.2f s", error, delay)
+                logger.warning("the journal cannot be written: %s; trying again in %.2f s", error, delay)
                 await self.clock.sleep(delay)
                 delay = min(delay * 2, 2.0)
 

@@ -118,4 +118,4 @@ def _keep(kept: dict[str, None], names: Sequence[str]) -> None:
 def _note(error: TransportUnavailable, what: str) -> None:
     if isinstance(error, TransportClosed):
         raise error
-    logger.warning("transport: %s; %s must wait", error, what)
+    logger.warning("the transport cannot be reached: %s; not sent yet: %s", error, what)

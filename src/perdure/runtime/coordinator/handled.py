@@ -148,7 +148,11 @@ async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Ha
     try:
         handled = Handled(path)
     except OSError as error:
-        logger.warning("%s cannot be written (%s): a run that kills its process is not noticed", path, error.strerror)
+        logger.warning(
+            "%s cannot be written (%s): a run that makes its process die again and again will not be noticed",
+            path,
+            error.strerror,
+        )
         return None
     for death in [one for one in handled.deaths if one.times >= DEATHS]:
         record = await insist(clock, partial(journal.find_run, death.run_id))

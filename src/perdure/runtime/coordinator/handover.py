@@ -83,4 +83,4 @@ class Handover:
         try:
             await self._transport.wake(topic, said)
         except TransportUnavailable as error:  # coordinators and callers also look without being woken
-            logger.warning("transport: %s", error)
+            logger.warning("no wake-up could be sent: %s; requests are found by looking, a moment later", error)

@@ -177,7 +177,9 @@ class Handling:
         tenant's runs (S1, X29): a message of another tenant is ignored."""
         if said.tenant == loaded.state.tenant:
             return True
-        logger.warning("a message of tenant %s about run %s is not heard", said.tenant, said.run_id)
+        logger.warning(
+            "a message signed by tenant %s is ignored: run %s is not of that tenant", said.tenant, said.run_id
+        )
         return False
 
     def _ask_again(self, old: Result) -> None:

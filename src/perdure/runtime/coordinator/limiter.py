@@ -306,7 +306,7 @@ def _place(limit: Limit) -> Place:
 def _note(error: TransportUnavailable, what: str) -> None:
     if isinstance(error, TransportClosed):
         raise error
-    logger.warning("limits: %s; %s", error, what)
+    logger.warning("limits cannot be checked: %s; %s", error, what)
 
 
 def _used(limit: Limit) -> str:

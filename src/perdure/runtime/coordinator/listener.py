@@ -63,7 +63,7 @@ class Listener:
         self._told: set[int] = set()
         """Notices that were passed to the coordinator and are still in the journal."""
         self._noticed = asyncio.Event()
-        self._outages = OutageLog(clock, logger, "commands")
+        self._outages = OutageLog(clock, logger, "requests cannot be read")
         coordinator.notice_written = self.look_soon
 
     def look_soon(self) -> None:
@@ -134,7 +134,11 @@ class Listener:
         except StoreUnavailable:
             raise
         except Exception:  # from a newer process, or a bug here: the notice stays, and the next process tries it again
-            logger.exception("notice %d for run %s cannot be understood", notice.notice_id, notice.run_id)
+            logger.exception(
+                "notice %d for run %s cannot be read; it stays, and the next process that starts tries it again",
+                notice.notice_id,
+                notice.run_id,
+            )
 
     async def _tell(self, notice: Notice) -> None:
         """Pass on a notice: a child ended, or an endless run goes on as a new one."""

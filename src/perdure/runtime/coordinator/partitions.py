@@ -50,7 +50,7 @@ class Sharing:
         self._until = 0.0
         """When the lease ends, by this process's own clock, counted from before it asked for the lease."""
         self._changed = asyncio.Event()
-        self._outages = OutageLog(clock, logger, "leases")
+        self._outages = OutageLog(clock, logger, "leases cannot be renewed")
         coordinator.share.divide()
         coordinator.share.lost = self._lost
 
@@ -64,7 +64,10 @@ class Sharing:
                 self._outages.say(error)
                 pause = _TROUBLE_SECONDS
                 if self._held and self._clock.monotonic() >= self._until:
-                    logger.warning("the lease of %d partitions has lapsed", len(self._held))
+                    logger.warning(
+                        "the lease of %d partitions has lapsed: other coordinators may take over their runs",
+                        len(self._held),
+                    )
                     await self._give_up(set(self._held))
             await first_of(self._clock.sleep(pause), self._changed.wait())
 
@@ -91,7 +94,7 @@ class Sharing:
             try:
                 await self._recover(list(taken))
             except StoreUnavailable as error:
-                logger.warning("the runs of %d partitions cannot be listed yet: %s", len(taken), error)
+                logger.warning("the runs of %d partitions cannot be listed: %s; trying again", len(taken), error)
                 await self._clock.sleep(_TROUBLE_SECONDS)
                 self._taken.set()
                 continue
@@ -111,7 +114,7 @@ class Sharing:
             self._clock.set(await self._leases.now(), asked)
         lost = {one for one, epoch in self._held.items() if leased.epochs.get(one) != epoch}
         if lost:
-            logger.info("lost %d partitions", len(lost))
+            logger.info("%d partitions were taken over by other coordinators", len(lost))
             await self._give_up(lost)
         gained = {one: epoch for one, epoch in leased.epochs.items() if one not in self._held}
         surplus = self._surplus(leased)
@@ -120,7 +123,7 @@ class Sharing:
                 gained.pop(one, None)
             await self._let_go(surplus & set(self._held))
             await self._leases.give_back(self._holder, surplus)
-            logger.info("gave back %d partitions", len(surplus))
+            logger.info("gave %d partitions to other coordinators", len(surplus))
         if gained:
             self._take_over(gained)
 
@@ -129,7 +132,7 @@ class Sharing:
         return set(sorted(leased.epochs)[leased.share :])
 
     def _take_over(self, epochs: dict[int, int]) -> None:
-        logger.info("took %d partitions", len(epochs))
+        logger.info("took over %d partitions and their runs", len(epochs))
         self._held.update(epochs)
         self._coordinator.share.lease(epochs)
         self._receiver.take_over(list(epochs))
@@ -164,4 +167,7 @@ class Sharing:
         try:
             await self._leases.leave(self._holder)
         except StoreUnavailable as error:
-            logger.warning("others must wait until the lease lapses: %s", error)
+            logger.warning(
+                "the partitions could not be handed over, so that other coordinators have them when the lease lapses: %s",
+                error,
+            )

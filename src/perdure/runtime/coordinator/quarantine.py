@@ -103,7 +103,7 @@ class Quarantine:
             except StoreUnavailable as error:
                 if self.stopping:
                     raise
-                logger.warning("journal: %s; trying again", error)
+                logger.warning("the journal cannot be written: %s; trying again", error)
                 await self._clock.sleep(_TROUBLE_SECONDS)
 
     def _count(self, tenant: str, reason: str) -> None:

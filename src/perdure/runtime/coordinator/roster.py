@@ -103,7 +103,7 @@ class Roster:
             except TransportClosed:
                 raise
             except TransportUnavailable as error:
-                logger.warning("workers: %s", error)
+                logger.warning("the list of workers cannot be read: %s; trying again", error)
                 self._untaken.clear()  # how long no worker was there is unknown
             await self._clock.sleep(self._look_seconds)
 

@@ -45,7 +45,7 @@ class LogKeeper:
             try:
                 await self.flush()
             except StoreUnavailable as error:
-                logger.warning("logs of handlers: %s", error)
+                logger.warning("lines that functions logged cannot be stored: %s; trying again", error)
 
     async def flush(self) -> None:
         """Write the lines that wait. Lines that could not be written are kept for the next try: they may be stored
@@ -56,7 +56,7 @@ class LogKeeper:
                 dropped, self._dropped = self._dropped, 0
             if dropped:
                 logger.warning(
-                    "%d lines of handlers were dropped: they came faster than they could be written", dropped
+                    "%d lines that functions logged were dropped: they came faster than they could be stored", dropped
                 )
             if not lines:
                 return
@@ -72,4 +72,4 @@ class LogKeeper:
         try:
             await self.flush()
         except StoreUnavailable as error:
-            logger.warning("the last lines of handlers are lost: %s", error)
+            logger.warning("the last lines that functions logged are lost: %s", error)

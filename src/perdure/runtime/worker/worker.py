@@ -322,7 +322,9 @@ class Worker:
             if handle.cancelled():
                 result = attempt.ended(self.worker_id)
             elif (error := handle.exception()) is not None:
-                _log.error("worker %s failed at %s", self.worker_id, attempt.task_id, exc_info=error)
+                _log.error(
+                    "worker %s: the attempt %s failed inside Perdure", self.worker_id, attempt.task_id, exc_info=error
+                )
                 result = attempt.failed(error, self.worker_id)
             else:
                 result = handle.result()
@@ -397,7 +399,7 @@ class Worker:
             try:
                 self.beat()
             except TransportUnavailable as error:  # as in the thread: the transport may come back
-                _log.warning("worker %s cannot beat: %s", self.worker_id, error)
+                _log.warning("worker %s cannot send its heartbeat: %s", self.worker_id, error)
             await self._clock.sleep(self._heartbeat_seconds)
 
 

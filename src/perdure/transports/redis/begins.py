@@ -77,7 +77,7 @@ class Begins:
                 if answer is not None:
                     return self._is_granted(answer, wish)
                 if self._clock.monotonic() > give_up_at:
-                    raise TransportUnavailable(f"{task.task_id}: nobody answered the wish to begin")
+                    raise TransportUnavailable(f"{task.task_id}: no coordinator answered whether it may begin")
                 if not await ticket.wait(POLL_SECONDS):
                     await self._send(partition, task.task_id, value)
         finally:

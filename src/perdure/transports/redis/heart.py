@@ -100,7 +100,9 @@ class Heart:
         """Delete keys of a wrong type, as `Link` does."""
         found = self._link.execute([probe(key) for key in keys])
         wrong = [key for key, reply in zip(keys, found, strict=True) if is_wrong_type(reply)]
-        _log.warning("refused: %s: of another type than Perdure's; deleted", ", ".join(wrong))
+        _log.warning(
+            "refused: the keys %s have another type than Perdure gives them; they were deleted", ", ".join(wrong)
+        )
         self._link.execute([("DEL", key) for key in wrong])
 
     def _load(self) -> None:

@@ -140,7 +140,7 @@ class Link(ABC):
         probes = [self.send(*probe(key)) for key in keys]
         wrong = [key for key, sent in zip(keys, probes, strict=True) if is_wrong_type(await sent)]
         for key in wrong:
-            _log.warning("refused: %s: of another type than Perdure's; deleted", key)
+            _log.warning("refused: the key %s has another type than Perdure gives it; it was deleted", key)
             await self.call("DEL", key)
         return bool(wrong)
 

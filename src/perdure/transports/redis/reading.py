@@ -20,7 +20,7 @@ def text_of(raw: Any) -> str:
     try:
         return str(raw, "utf-8")
     except (UnicodeDecodeError, TypeError) as error:
-        raise EnvelopeRefused("what should be text is none") from error
+        raise EnvelopeRefused("expected text in UTF-8") from error
 
 
 def shown(raw: bytes) -> str:
@@ -31,7 +31,7 @@ def shown(raw: bytes) -> str:
 def number_of(raw: str | bytes) -> int:
     """The bytes as a whole number. Raises `EnvelopeRefused`."""
     if len(raw) > LONGEST_NUMBER or not raw.isdigit() or not raw.isascii():
-        raise EnvelopeRefused("what should be a number is none")
+        raise EnvelopeRefused("expected a whole number")
     return int(raw)
 
 

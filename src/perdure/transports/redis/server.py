@@ -49,9 +49,7 @@ async def is_cluster(address: Address, clock: Clock, seconds: float) -> bool:
             continue
         answer = dict(zip(said[::2], said[1::2], strict=False)).get(b"mode") == b"cluster"
         if address.others and not answer:
-            raise SettingsInvalid(
-                f"the URL of Redis: {place} is not in a cluster, so that only one server can be named"
-            )
+            raise SettingsInvalid(f"the URL of Redis: {place} is not in a cluster, so the URL can name only one server")
         return answer
     raise TransportUnavailable("; ".join(reasons))
 

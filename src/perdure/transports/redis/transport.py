@@ -282,7 +282,7 @@ class RedisTransport:
                 await self._tasks.forget(worker, lambda task_id: True, self._results.find_reported)
                 await self._link.run("leave", [self._keys.workers_seen, self._keys.workers_beats], [worker])
         except TransportUnavailable as error:
-            _log.info("workers of this process must be found dead by others: %s", error)
+            _log.info("the workers of this process stay listed until they count as dead: %s", error)
 
     # inside
 

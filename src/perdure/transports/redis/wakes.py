@@ -109,7 +109,11 @@ class Wakes:
                 connection = await connect(self._address, self._clock, self._seconds, self._name)
             except (OSError, ReplyError) as error:
                 if not failing:
-                    _log.warning("Redis at %s: no wake-ups for now: %r", self._address, error)
+                    _log.warning(
+                        "Redis at %s sends no wake-ups now, so that work is found by looking, a moment later: %r",
+                        self._address,
+                        error,
+                    )
                 failing = True
                 pause = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                 await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
@@ -166,4 +170,6 @@ class Wakes:
         """Count and log a wake-up that could not be read. Nothing depends on it: waiting callers look by themselves."""
         self.refused += 1
         if self.refused & (self.refused - 1) == 0:  # the 1st, 2nd, 4th, 8th …: any client can send a million
-            _log.warning("refused: what was said on %s: %r; %d wake-ups so far", channel, error, self.refused)
+            _log.warning(
+                "refused: a wake-up on channel %s that cannot be read: %r; %d so far", channel, error, self.refused
+            )
