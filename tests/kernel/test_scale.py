@@ -30,7 +30,10 @@ from perdure.model.ir import IR, decode, encode
 pytestmark = pytest.mark.slow
 
 LARGE = 100_000
-SMALL = 1_000
+FIFTH = LARGE // 5
+"""Shows what grows with the square, in a fifth of the time."""
+SMALL = 500
+STRETCH = 50
 TIMES = 20
 """So much larger is the run in which an event must not cost four times as much."""
 TASK = {"type": "task", "config": {"function": "m:f"}}
@@ -100,20 +103,24 @@ def measure_fan() -> None:
     print(json.dumps({"seconds": seconds, "megabytes": peak_megabytes() - before}))
 
 
-def test_a_fan_out_and_fan_in_of_100_000_nodes_takes_seconds_and_little_memory():
+def test_a_fan_out_and_fan_in_of_100_000_nodes_compiles_within_ten_seconds_and_takes_seconds_and_little_memory():
     code = "from tests.kernel.test_scale import measure_fan; measure_fan()"
     root = Path(__file__).parents[2]
+    started = time.process_time()
+    ir = fan(LARGE)
+    compiling = time.process_time() - started
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, input=encode(fan(LARGE)), capture_output=True, check=True, timeout=110
+        [sys.executable, "-c", code], cwd=root, input=encode(ir), capture_output=True, check=True, timeout=110
     )
     found = json.loads(done.stdout)
-    print(found)
+    print(found, compiling)
+    assert compiling < 10
     assert found["seconds"] < 20
     assert found["megabytes"] < 150
 
 
-def test_a_skip_travels_through_a_chain_of_100_000_nodes_in_one_decision():
-    chain = [{"id": f"n{i}", "dependencies": [f"n{i - 1}"]} for i in range(1, LARGE)]
+def test_a_skip_travels_through_a_chain_of_20_000_nodes_in_one_decision():
+    chain = [{"id": f"n{i}", "dependencies": [f"n{i - 1}"]} for i in range(1, FIFTH)]
     branch = {"rules": [{"condition": "output.go", "next_nodes": ["n0"]}], "default": ["other"]}
     ir = compiled({"id": "first", "branch": branch}, {"id": "n0"}, *chain, {"id": "other"})
     state = begun(ir)
@@ -122,21 +129,21 @@ def test_a_skip_travels_through_a_chain_of_100_000_nodes_in_one_decision():
     seconds = time.process_time() - started
     print(seconds)
     assert [event.type for event in ruling.events] == ["node.completed", "nodes.skipped", "node.scheduled"]
-    assert len(ruling.events[1].places) == LARGE  # type: ignore[union-attr]
+    assert len(ruling.events[1].places) == FIFTH  # type: ignore[union-attr]
     do(state, complete("other"))
     assert state.state == "completed"
-    assert seconds < 20
+    assert seconds < 4
 
 
-def test_a_chain_of_20_000_nodes_runs_through():
-    size = 20_000
+def test_a_chain_of_10_000_nodes_runs_through():
+    size = FIFTH // 2
     chain = [{"id": f"n{i}", "dependencies": [f"n{i - 1}"]} for i in range(1, size)]
     state = begun(compiled({"id": "n0"}, *chain, limits={"max_hops": size}))
     started = time.process_time()
     for i in range(size):
         do(state, complete(f"n{i}"))
     assert state.state == "completed"
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < 10
 
 
 # -- the cost of one event does not grow with the run ------------------------------------------------------------------
@@ -229,9 +236,9 @@ def cost(make: Callable[[int], Steps], size: int) -> float:
     best = float("inf")
     for _ in range(3):
         started = time.process_time()
-        for _ in range(100):
+        for _ in range(STRETCH):
             next(steps)
-        best = min(best, (time.process_time() - started) / 100)
+        best = min(best, (time.process_time() - started) / STRETCH)
     return best
 
 

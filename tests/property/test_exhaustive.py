@@ -30,16 +30,16 @@ from tests.kernel.driver import compiled
 AT = 1000.0
 WORKERS = 2
 FAULTS = (2, 2, 2)
-Task = tuple[str, tuple[int, ...], int, bool]
-"""node, scope, attempt, undo"""
+Place = tuple[str, tuple[int, ...], bool]
+"""node, scope, undo"""
 
 
 class World(NamedTuple):
-    """What is not in the journal. Sorted tuples, so that equal worlds are equal values."""
+    """What is not in the journal. Sorted tuples, so that equal worlds are equal values; of tasks it has the numbers (`_task`)."""
 
-    messages: tuple[Task, ...] = ()
-    working: tuple[Task, ...] = ()
-    delivered: tuple[Task, ...] = ()
+    messages: tuple[int, ...] = ()
+    working: tuple[int, ...] = ()
+    delivered: tuple[int, ...] = ()
     crashes: int = 0
     lapses: int = 0
     duplicates: int = 0
@@ -48,13 +48,14 @@ class World(NamedTuple):
 class Step(NamedTuple):
     """What came of a command, whatever the world is."""
 
+    number: int
+    """The same for those that agree in what the kernel knows, and in what only the checker knows."""
     kernel: bytes
     checker: Checker
-    claimed: tuple[Any, ...]
-    """What the checker knows and the kernel does not."""
-    effects: tuple[c.Effect, ...]
-    live: frozenset[tuple[str, tuple[int, ...], bool]]
-    """Whose results can still be heard: node, scope, undo."""
+    dispatched: tuple[int, ...]
+    recalled: tuple[int, ...]
+    live: frozenset[Place]
+    """Whose results can still be heard."""
     over: bool
     told: str
     """The command."""
@@ -72,6 +73,11 @@ class Search:
         self.library = {ir.hash: ir}
         self.answer = answer
         self.failing = failing
+        self.tasks: dict[tuple[Place, int], int] = {}
+        self.places: list[Place] = []
+        """Of every task, by its number."""
+        self.attempts: list[int] = []
+        self.known: dict[Any, int] = {}
         self.ids: dict[Any, int] = {}
         self.parents: list[tuple[int, str]] = []
         self.successors: list[list[int]] = []
@@ -79,7 +85,7 @@ class Search:
         self.transitions = 0
         self.late = 0
         self.looked: set[bytes] = set()
-        self.steps: dict[Any, Step | None] = {}
+        self.steps: dict[tuple[int, Any, int], Step | None] = {}
         self.current = -1
         world = World(crashes=faults[0], lapses=faults[1], duplicates=faults[2])
         start = c.Start(at=AT, run_id="run", ir=ir)
@@ -109,7 +115,7 @@ class Search:
         self._ends_are_reachable()
 
     def _number(self, spot: Spot) -> tuple[int, bool]:
-        key = (spot.step.kernel, spot.step.claimed, spot.world)
+        key = (spot.step.number, spot.world)
         known = self.ids.get(key)
         if known is not None:
             return known, False
@@ -156,81 +162,92 @@ class Search:
             name = state.name(activation.node)
             for attempt in range(1, activation.attempt + 1):
                 for kind in (c.Begin, c.Lapse, None):
-                    task = (name, activation.scope, attempt, False)
-                    result = decide(state, self._result(task) if kind is None else self._command(kind, task))
+                    task = self._task((name, activation.scope, False), attempt)
+                    result = decide(state, self._command(kind, task))
                     self.late += 1
                     if isinstance(result, c.Ruling):
                         heard = [event for event in result.events if event.type != "result.ignored"]
-                        assert not heard, f"{task} is heard after its end: {heard}\n{self._story()}"
+                        assert not heard, (
+                            f"attempt {attempt} of {name} is heard after its end: {heard}\n{self._story()}"
+                        )
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
     def _following(self, spot: Spot) -> Iterator[Spot]:
-        world = spot.world
-        for task in dict.fromkeys(world.messages):
-            rest = _without(world.messages, task)
-            if len(world.working) < WORKERS:
-                taken = world._replace(messages=rest, working=_with(world.working, task))
-                yield from self._try(spot, taken, self._command(c.Begin, task), refused=world._replace(messages=rest))
-                if not task[3]:  # `Begin` is optional: for the kernel this one is in the queue until it reports
-                    yield from self._work(spot, world._replace(messages=rest), task)
-        for task in dict.fromkeys(world.working):
-            yield from self._work(spot, world._replace(working=_without(world.working, task)), task)
-        if world.duplicates:
-            for task in world.delivered:
-                again = world._replace(duplicates=world.duplicates - 1)
-                yield from self._try(spot, again, self._result(task))
+        messages, working, delivered, crashes, lapses, duplicates = world = spot.world
+        for task in dict.fromkeys(messages):
+            rest = World(_without(messages, task), working, delivered, crashes, lapses, duplicates)
+            if len(working) < WORKERS:
+                taken = World(rest.messages, _with(working, task), delivered, crashes, lapses, duplicates)
+                yield self._try(spot, taken, c.Begin, task, refused=rest)
+                if not self.places[task][
+                    2
+                ]:  # `Begin` is optional: for the kernel this one is in the queue until it reports
+                    yield from self._work(spot, rest, task)
+        for task in dict.fromkeys(working):
+            rest = World(messages, _without(working, task), delivered, crashes, lapses, duplicates)
+            yield from self._work(spot, rest, task)
+        if duplicates:
+            for task in delivered:
+                yield self._try(spot, world._replace(duplicates=duplicates - 1), None, task)
 
-    def _work(self, spot: Spot, rest: World, task: Task) -> Iterator[Spot]:
+    def _work(self, spot: Spot, rest: World, task: int) -> Iterator[Spot]:
         """What may become of a task a worker has: a result, a crash, or a lease that lapses while the work goes on."""
-        yield from self._try(spot, rest._replace(delivered=tuple(sorted({*rest.delivered, task}))), self._result(task))
-        if rest.crashes:
-            yield from self._try(spot, rest._replace(crashes=rest.crashes - 1), self._command(c.Lapse, task))
-        if rest.lapses:
-            stalled = rest._replace(lapses=rest.lapses - 1, working=_with(rest.working, task))
-            yield from self._try(spot, stalled, self._command(c.Lapse, task))
+        messages, working, delivered, crashes, lapses, duplicates = rest
+        heard = delivered if task in delivered else _with(delivered, task)
+        yield self._try(spot, World(messages, working, heard, crashes, lapses, duplicates), None, task)
+        if crashes:
+            crashed = World(messages, working, delivered, crashes - 1, lapses, duplicates)
+            yield self._try(spot, crashed, c.Lapse, task)
+        if lapses:
+            stalled = World(messages, _with(working, task), delivered, crashes, lapses - 1, duplicates)
+            yield self._try(spot, stalled, c.Lapse, task)
 
-    def _command(self, kind: Any, task: Task, **fields: Any) -> c.Command:
-        node, scope, attempt, undo = task
-        command: c.Command = kind(at=AT, address=Address("run", node, scope, None, attempt, undo=undo), **fields)
-        return command
+    def _task(self, place: Place, attempt: int) -> int:
+        """Its number."""
+        if (place, attempt) not in self.tasks:
+            self.tasks[place, attempt] = len(self.places)
+            self.places.append(place)
+            self.attempts.append(attempt)
+        return self.tasks[place, attempt]
 
-    def _result(self, task: Task) -> c.Command:
-        if task[0] == self.failing and not task[3]:
-            return self._command(c.Fail, task, error=Error("error", "no"), retryable=False)
-        return self._command(c.Complete, task, output=None)
+    def _command(self, kind: Any, task: int) -> c.Command:
+        """No kind: its result."""
+        (node, scope, undo), attempt = self.places[task], self.attempts[task]
+        fields: dict[str, Any] = {"at": AT, "address": Address("run", node, scope, None, attempt, undo=undo)}
+        if kind is not None:
+            command: c.Command = kind(**fields)
+            return command
+        if node == self.failing and not undo:
+            return c.Fail(**fields, error=Error("error", "no"), retryable=False)
+        return c.Complete(**fields, output=None)
 
-    def _try(self, spot: Spot, world: World, command: c.Command, refused: World | None = None) -> Iterator[Spot]:
-        found = self._step(spot.step, command)
+    def _try(self, spot: Spot, world: World, kind: Any, task: int, refused: World | None = None) -> Spot:
+        found = self._step(spot.step, kind, task)
         if found is None:
-            yield Spot(spot.step, world if refused is None else refused)
-        else:
-            yield self._into(found, world)
+            return Spot(spot.step, world if refused is None else refused)
+        return self._into(found, world)
 
     def _into(self, step: Step, world: World) -> Spot:
         """What a step does to the world."""
-        for effect in step.effects:
-            if isinstance(effect, c.Dispatch):
-                task = _task(effect.address)
-                world = world._replace(messages=_with(world.messages, task))
+        if step.dispatched:
+            world = world._replace(messages=tuple(sorted((*world.messages, *step.dispatched))))
         told = step.told
-        for effect in step.effects:  # what nobody has taken comes back at once: the transport is not looked at here
-            if isinstance(effect, c.Recall):
-                task = _task(effect.address)
-                if task in world.messages:
-                    withdrawn = self._step(step, self._command(c.Withdraw, task))
-                    assert withdrawn is not None
-                    step, world = self._into(withdrawn, world._replace(messages=_without(world.messages, task)))
+        for task in step.recalled:  # what nobody has taken comes back at once: the transport is not looked at here
+            if task in world.messages:
+                withdrawn = self._step(step, c.Withdraw, task)
+                assert withdrawn is not None
+                step, world = self._into(withdrawn, world._replace(messages=_without(world.messages, task)))
         if step.told != told:
             step = step._replace(told=told)
         return Spot(step, self._leave_out_inert(step, world))
 
-    def _step(self, before: Step, command: c.Command) -> Step | None:
-        key = (before.kernel, before.claimed, command)
+    def _step(self, before: Step, kind: Any, task: int) -> Step | None:
+        key = (before.number, kind, task)
         if key not in self.steps:
             state = snapshot.decode(before.kernel, self.library)
             assert state is not None
-            self.steps[key] = self._work_out(state, before.checker.copy(), command)
+            self.steps[key] = self._work_out(state, before.checker.copy(), self._command(kind, task))
         return self.steps[key]
 
     def _work_out(self, state: State, checker: Checker, command: c.Command) -> Step | None:
@@ -249,21 +266,29 @@ class Search:
         for a in state.activations.values():
             if a.undo is not None and a.undo.state != "done":
                 live.add((state.name(a.node), a.scope, True))
-        effects = tuple(effect for effect in result.effects if isinstance(effect, c.Dispatch | c.Recall))
         kernel = snapshot.encode(state)
-        return Step(kernel, checker, tuple(claimed), effects, frozenset(live), state.terminal, repr(command))
+        number = self.known.setdefault((kernel, tuple(claimed)), len(self.known))
+        dispatched, recalled = (
+            tuple(self._task((a.node, a.scope, a.undo), a.attempt) for a in addresses)
+            for addresses in (
+                [effect.address for effect in result.effects if isinstance(effect, c.Dispatch)],
+                [effect.address for effect in result.effects if isinstance(effect, c.Recall)],
+            )
+        )
+        return Step(number, kernel, checker, dispatched, recalled, frozenset(live), state.terminal, repr(command))
 
     def _leave_out_inert(self, step: Step, world: World) -> World:
-        if not (world.messages or world.working or world.delivered):
-            return world
-
-        def live(task: Task) -> bool:
-            return (task[0], task[1], task[3]) in step.live
-
-        return world._replace(
-            messages=tuple(filter(live, world.messages)),
-            working=tuple(filter(live, world.working)),
-            delivered=tuple(filter(live, world.delivered)) if world.duplicates else (),
+        messages, working, delivered, crashes, lapses, duplicates = world
+        places, live = self.places, step.live
+        if not duplicates:
+            delivered = ()
+        return World(
+            tuple([task for task in messages if places[task] in live]),
+            tuple([task for task in working if places[task] in live]),
+            tuple([task for task in delivered if places[task] in live]),
+            crashes,
+            lapses,
+            duplicates,
         )
 
 
@@ -272,18 +297,13 @@ def inert(state: State, activation: Activation) -> bool:
     return state.terminal or activation.state in ENDED
 
 
-def _task(address: Address) -> Task:
-    return address.node, address.scope, address.attempt, address.undo
-
-
-def _with(tasks: tuple[Task, ...], task: Task) -> tuple[Task, ...]:
+def _with(tasks: tuple[int, ...], task: int) -> tuple[int, ...]:
     return tuple(sorted((*tasks, task)))
 
 
-def _without(tasks: tuple[Task, ...], task: Task) -> tuple[Task, ...]:
-    rest = list(tasks)
-    rest.remove(task)
-    return tuple(rest)
+def _without(tasks: tuple[int, ...], task: int) -> tuple[int, ...]:
+    at = tasks.index(task)
+    return tasks[:at] + tasks[at + 1 :]
 
 
 def forget(state: State, checker: Checker) -> None:

@@ -6,6 +6,7 @@ ends with it. PostgreSQL does not run as root, so there it runs as somebody else
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import shutil
@@ -20,6 +21,7 @@ import asyncpg  # type: ignore[import-untyped]
 from perdure.journals.postgres import migrate_postgres
 from perdure.private_servers import Postgres, ServerFailed, find_installations
 from tests.memory import room_in_memory
+from tests.servers.kept import KeptConnections
 
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on"}
 """Nothing is lost when a process dies, only when the machine does."""
@@ -66,6 +68,14 @@ def free_port() -> int:
         return port
 
 
+_PRISTINE: dict[str, Path] = {}
+"""Data that was just made, by installation: a copy takes a tenth of the time that making it takes."""
+
+
+def _copy(data: Path, to: Path) -> None:
+    subprocess.run(["cp", "-a", str(data), str(to)], check=True)
+
+
 class PostgresServer(Postgres):
     """In a folder and on a port of its own. Made from the main thread, which it does not outlive."""
 
@@ -78,9 +88,19 @@ class PostgresServer(Postgres):
         self._process = None
         self._databases = 0
         self._unused: dict[int, list[str]] = {}
+        self._kept = KeptConnections()
+        pristine = _PRISTINE.get(installation)
         try:
+            if pristine is not None:
+                _copy(pristine / "data", folder / "data")
             settings = {"listen_addresses": "127.0.0.1"} | settings
             super().__init__(folder, installation, copies=self._programs, initdb=["--no-sync"], settings=settings)
+            if pristine is None:
+                _PRISTINE[installation] = pristine = Path(
+                    tempfile.mkdtemp(prefix="perdure-pristine-", dir=folder.parent)
+                )
+                atexit.register(shutil.rmtree, pristine, ignore_errors=True)
+                _copy(self.data, pristine / "data")
         except BaseException:
             self.remove()
             raise
@@ -103,6 +123,7 @@ class PostgresServer(Postgres):
         raise AssertionError("no free port")
 
     def remove(self) -> None:
+        self._kept.close()
         self.stop("immediate")
         for folder in (self.folder, self._programs):
             shutil.rmtree(folder, ignore_errors=True)
@@ -120,7 +141,7 @@ class PostgresServer(Postgres):
         """An empty one, by its name."""
         self._databases += 1
         name = f"perdure_{self._databases}"
-        await self.execute(f"CREATE DATABASE {name}")
+        await self._kept.execute(self.url(), f"CREATE DATABASE {name}")
         return name
 
     @contextlib.asynccontextmanager
@@ -133,19 +154,19 @@ class PostgresServer(Postgres):
             name = await self.create_database()
             await migrate_postgres(self.url(name), partitions=partitions)
         yield name
-        await self.execute(EMPTY, name)
+        await self._kept.execute(self.url(name), EMPTY)
         unused.append(name)
 
     def copy_data(self, name: str) -> None:
         """A backup of the files. The server must be stopped."""
         assert not self.is_running
         shutil.rmtree(self.folder / name, ignore_errors=True)
-        subprocess.run(["cp", "-a", str(self.data), str(self.folder / name)], check=True)
+        _copy(self.data, self.folder / name)
 
     def put_back(self, name: str) -> None:
         assert not self.is_running
         shutil.rmtree(self.data)
-        subprocess.run(["cp", "-a", str(self.folder / name), str(self.data)], check=True)
+        _copy(self.folder / name, self.data)
 
 
 class PostgresServers:

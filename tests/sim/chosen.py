@@ -52,45 +52,48 @@ def happenings(outcome: Outcome) -> set[str]:
     return {f"{name}" for kind in kinds for name in kind}
 
 
-def cover(found: Mapping[int, set[Any]], missing: Counter[Any]) -> list[int]:
-    """Each time the history with most of what is still missing."""
-    left, chosen = dict(found), []
+def cover(found: Mapping[int, set[Any]], steps: Mapping[int, int]) -> list[int]:
+    """Each time the history with most of what is still missing for its length; then without those that the others make superfluous."""
+    missing, left, chosen = wanted(found), dict(found), []
     while missing:
-        best = max(left, key=lambda seed: sum(fact in missing for fact in left[seed]))
+        best = max(left, key=lambda seed: sum(fact in missing for fact in left[seed]) / steps[seed])
         for fact in left.pop(best) & missing.keys():
             missing[fact] -= 1
             if not missing[fact]:
                 del missing[fact]
         chosen.append(best)
-    return chosen
+    needed, had = wanted(found), Counter(itertools.chain(*(found[seed] for seed in chosen)))
+    for seed in sorted(chosen, key=lambda seed: -steps[seed]):
+        if all(had[fact] > needed[fact] for fact in found[seed]):
+            had.subtract(found[seed])
+            chosen.remove(seed)
+    return sorted(chosen)
 
 
 def choose(seeds: range) -> list[int]:
-    planned = pairs(seeds)
-    chosen = cover(planned, wanted(planned))
-    happened = {outcome.seed: happenings(outcome) for outcome in run_seeds(seeds, jobs=1)}
-    missing = wanted(happened)
-    for seed in chosen:
-        missing -= Counter(happened.pop(seed))
-    return sorted(chosen + cover(happened, missing))
+    found: dict[int, set[Any]] = {**pairs(seeds)}
+    steps = {}
+    for outcome in run_seeds(seeds, jobs=1):
+        found[outcome.seed] |= happenings(outcome)
+        steps[outcome.seed] = outcome.steps
+    return cover(found, steps)
 
 
 CHOSEN = {
     "one decides": [
-        1, 3, 8, 10, 18, 22, 23, 25, 29, 43, 44, 61, 69, 70, 74, 75, 76, 77, 79, 87, 89, 91, 107, 109, 110, 119, 125,
-        127, 131, 133, 135, 138, 140, 142, 146, 151, 153, 156, 195, 217, 226, 227, 238, 244, 252, 254, 258, 260, 262,
-        268, 270, 279, 284, 310, 317, 318, 322, 329, 330, 333, 343, 344, 351, 354, 357, 359, 361, 377, 379, 399, 421,
-        426, 428, 439, 443, 474, 482, 484, 487, 488, 493, 494, 501, 504, 518, 535, 540, 547, 550, 569, 576, 585, 586,
-        595,
+        8, 9, 24, 32, 43, 44, 49, 50, 52, 61, 69, 74, 77, 89, 91, 95, 107, 121, 124, 125, 127, 129, 130, 139, 142, 152,
+        170, 188, 195, 198, 200, 204, 212, 217, 226, 229, 252, 268, 272, 281, 290, 314, 315, 317, 319, 332, 337, 342,
+        361, 365, 369, 371, 377, 383, 393, 396, 399, 407, 408, 409, 414, 428, 431, 433, 443, 447, 448, 452, 453, 467,
+        468, 473, 487, 492, 493, 494, 501, 505, 513, 521, 526, 530, 540, 542, 552, 569, 572, 580, 582, 588,
     ],
     "divided": [
-        1000001, 1000003, 1000004, 1000007, 1000009, 1000010, 1000011, 1000013, 1000016, 1000020, 1000024, 1000027,
-        1000028, 1000034, 1000041, 1000044, 1000057, 1000060, 1000061, 1000066, 1000072, 1000073, 1000075, 1000079,
-        1000089, 1000095, 1000096, 1000101, 1000102, 1000107, 1000118, 1000119, 1000121, 1000123, 1000124, 1000131,
-        1000135, 1000138, 1000142, 1000143, 1000145, 1000146, 1000148, 1000151, 1000152, 1000153, 1000154, 1000156,
-        1000158, 1000163, 1000164, 1000171, 1000176, 1000180, 1000190, 1000195, 1000202, 1000203, 1000205, 1000208,
-        1000209, 1000210, 1000217, 1000223, 1000226, 1000227, 1000242, 1000243, 1000245, 1000249, 1000250, 1000251,
-        1000252, 1000255, 1000258, 1000260, 1000262, 1000266, 1000271, 1000280, 1000283, 1000291, 1000298, 1000299,
+        1000000, 1000001, 1000002, 1000003, 1000007, 1000009, 1000013, 1000019, 1000020, 1000031, 1000035, 1000038,
+        1000041, 1000044, 1000046, 1000049, 1000050, 1000052, 1000056, 1000058, 1000059, 1000061, 1000069, 1000073,
+        1000080, 1000081, 1000087, 1000091, 1000092, 1000098, 1000101, 1000103, 1000104, 1000109, 1000118, 1000121,
+        1000129, 1000130, 1000134, 1000141, 1000142, 1000148, 1000151, 1000152, 1000154, 1000161, 1000171, 1000174,
+        1000179, 1000181, 1000185, 1000189, 1000192, 1000193, 1000195, 1000202, 1000204, 1000208, 1000209, 1000210,
+        1000217, 1000219, 1000222, 1000224, 1000226, 1000227, 1000236, 1000237, 1000241, 1000243, 1000244, 1000249,
+        1000251, 1000252, 1000258, 1000260, 1000283, 1000289, 1000290, 1000295, 1000296, 1000299,
     ],
 }  # fmt: skip
 

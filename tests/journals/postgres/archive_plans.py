@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-ROWS = 20_000
+ROWS = 10_000
 FILL = f"""
 INSERT INTO perdure.version_notes SELECT 'tenant' || n % 5, 'flow' || n / 20, n % 20 + 1, 'ada', n, ''
 FROM generate_series(1, {ROWS}) n ON CONFLICT DO NOTHING;

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 
 from perdure.journals.postgres import migrate_postgres
+from tests.servers.kept import CLEANER
 from tests.servers.postgres import PostgresServer
 from tests.waiting import until_true as until
 
@@ -17,8 +18,8 @@ __all__ = ["until"]
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 CONNECTIONS = (
-    "SELECT count(*) FROM pg_stat_activity "
-    "WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' "
+    f"AND pid <> pg_backend_pid() AND application_name <> '{CLEANER}'"
 )
 
 
