@@ -7,6 +7,9 @@ ARGS ?=
 # Tests of processes and servers wait nearly as long as they work.
 WORKERS ?= $(shell expr $(JOBS) + 1)
 
+# Without compiled files, every process would rewrite the assertions of pytest's plugins anew: seconds each.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A crashed worker ends the run: with loadgroup, xdist would wait for the tests that it still had.
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
@@ -35,11 +38,11 @@ demo: setup ## see a workflow survive a crash
 test: setup ## every test
 	@$(PYTEST) $(ARGS)
 
-check: setup ## format, lint, types and the fast tests (pyright is one); before every commit
+check: setup ## format, lint, types and the fast tests; before every commit
 	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
-	@$(PYTEST) -n $(JOBS) -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
 
 stress: setup ## every test in random order beside simulated histories, ROUNDS=3 times; SEED=… has an order again
 	@$(PY) -m tests.stress --jobs $(JOBS) --rounds $(or $(ROUNDS),3) $(if $(SEED),--seed $(SEED)) $(ARGS)

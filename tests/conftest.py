@@ -12,11 +12,14 @@ from hypothesis import HealthCheck, settings
 from tests.fast import pytest_collection_modifyitems
 from tests.memory import room_in_memory
 from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
+from tests.workers import pytest_report_to_serializable, pytest_xdist_make_scheduler
 
 __all__ = [
     "postgres_servers",
     "pytest_addoption",
     "pytest_collection_modifyitems",
+    "pytest_report_to_serializable",
+    "pytest_xdist_make_scheduler",
     "redis_server",
     "redis_servers",
 ]
@@ -33,6 +36,9 @@ sys.dont_write_bytecode = False
 for _number in (signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+# Hypothesis times every collection of garbage with two calls of a function, and by default there are thousands of small ones.
+gc.set_threshold(20_000, 10, 10)
 
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -20,8 +20,10 @@ from tests.engine.helpers import DEADLINE, until_true
 
 MIB = 1024 * 1024
 COUNT = 2_000
-HEAVY = b"[" + b"[]," * (10 * MIB) + b"0]"
-TEXT = b'"' + b"a,[{" * (7 * MIB) + b'"'
+
+
+def heavy() -> bytes:
+    return b"[" + b"[]," * (10 * MIB) + b"0]"
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -29,6 +31,7 @@ def mapping(value: Any) -> dict[str, Any]:
     return {"name": "w", "nodes": [{"id": "m", "type": "map", "config": config}]}
 
 
+@pytest.mark.slow
 @attack("S05", "a map whose outputs together are large")
 async def test_what_many_items_gave_is_gathered_beside_the_loop(tmp_path):
     async with serving(tmp_path) as server:
@@ -74,31 +77,33 @@ async def _is_done(server: Any, run_id: str) -> bool:
     return bool(found.seq > COUNT and found.row.counter == 1)
 
 
+@pytest.mark.slow
 @attack("S03", "a blob of millions of empty lists, which a template looks into")
 async def test_a_value_of_too_many_parts_is_not_looked_into(tmp_path):
     async with serving(tmp_path) as server:
-        ref = await server.engine.blobs.put("default", b'{"value":' + HEAVY + b"}")  # type: ignore[union-attr]
+        ref = await server.engine.blobs.put("default", b'{"value":' + heavy() + b"}")  # type: ignore[union-attr]
         definition = {"name": "w", "nodes": [{"id": "a", "type": "transform", "config_ref": ref}]}
         with watching():
             answer = await server.post("/runs", {"definition": definition, "wait_seconds": 5})
         assert "more parts than one process reads at once" in answer.text, answer.text[:500]
 
 
+@pytest.mark.slow
 def test_text_weighs_nothing_however_much_it_looks_like_lists():
-    assert weight.is_heavy(HEAVY)
-    assert not weight.is_heavy(TEXT)
+    assert weight.is_heavy(heavy())
+    assert not weight.is_heavy(b'"' + b"a,[{" * (7 * MIB) + b'"')
     assert weight.is_heavy(b"[" + b'"a",' * (weight.MOST + 1) + b"0]")
     assert not weight.is_heavy(b"[" + b"1," * (weight.MOST - 10) + b"0]")
 
 
 def test_an_answer_of_too_many_parts_is_no_output():
     answer = SimpleNamespace(
-        body=HEAVY, header=lambda name: "application/json", url=SimpleNamespace(shown="http://somewhere/")
+        body=heavy(), header=lambda name: "application/json", url=SimpleNamespace(shown="http://somewhere/")
     )
     with pytest.raises(Failure, match="more parts than one process reads"):
         read_body(answer, "auto")  # type: ignore[arg-type]
     with pytest.raises(jq.JqError, match="more parts than one process reads"):
-        jq._read(b'{"value":' + HEAVY + b"}")
+        jq._read(b'{"value":' + heavy() + b"}")
 
 
 def test_only_a_process_of_its_own_reads_too_many_parts_for_a_handler():
@@ -112,6 +117,7 @@ def test_only_a_process_of_its_own_reads_too_many_parts_for_a_handler():
     assert len(inputs.load(ref, lambda name: heavy)) == weight.MOST + 2
 
 
+@pytest.mark.slow
 @attack("S03", "an approval of a large document that was changed everywhere")
 async def test_what_a_person_changed_of_a_large_document_is_compared_beside_the_loop(tmp_path):
     document: Any = ["xx"] * 150_000

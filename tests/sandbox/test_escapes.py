@@ -63,6 +63,7 @@ def test_an_escape_gets_nowhere(sandbox, listener, tmp_path, name):
     assert sandbox.decide(SOUND) is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_costs_its_own_condition_and_nothing_else(sandbox, name):
     before = resident_mb()
