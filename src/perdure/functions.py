@@ -45,6 +45,12 @@ class FunctionNotFound(NotFound):
     code = "function_not_found"
 
 
+class FunctionBroken(FunctionNotFound):
+    """The module of the function is there, and its code fails. So it would wherever it is: no other worker is asked."""
+
+    code = "import_failed"
+
+
 class FunctionNotAllowed(FunctionNotFound):
     """The function may exist, but the owner of this process has not said that definitions may call it."""
 
@@ -198,11 +204,16 @@ def _import(reference: str) -> Function:
         raise FunctionNotAllowed(refusal)
     try:
         found: Any = load_module(module_name)
-    except Exception as error:
+    except ImportError as error:
         raise FunctionNotFound(
             f"function {reference!r}: importing module {module_name!r} failed with {type(error).__name__}: {error}; "
             f"is it installed where the worker runs, or on its path ({len(sys.path)} entries, the first is "
             f"{sys.path[0] if sys.path else ''!r})?"
+        ) from error
+    except Exception as error:
+        raise FunctionBroken(
+            f"function {reference!r}: importing module {module_name!r} failed with {type(error).__name__}: {error}; mend its "
+            "code, then retry the run"
         ) from error
     for name in path.split("."):
         try:

@@ -26,9 +26,6 @@ _NO_NAME_KINDS = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _TAKEN = re.compile(r"(role|webhook) *:|run |(timeout|local)$", re.IGNORECASE)
 _SHORT = {"\n": "\\n", "\r": "\\r"}
 
-ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
-"""NUL and halves of surrogate pairs: what no database keeps as text."""
-
 LOOKED_AT = 65_536
 """How many characters of a long text are searched for secrets before it is cut."""
 _MASK = "***"

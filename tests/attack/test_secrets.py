@@ -190,7 +190,7 @@ async def test_folders_of_blobs_and_of_private_servers_are_their_owners_alone(tm
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(private_servers, "start_pair", stopped)
     with pytest.raises(Stopped):
-        dev._run_distributed(Settings.load(environ={}), 0, browser=False)
+        dev._run_distributed(Settings.load(environ={}), 0, browser=False, reload=False)
     open_file(tmp_path / "other" / "keys")
     folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
     assert {".perdure", "blobs", "other"} <= {path.name for path in folders}

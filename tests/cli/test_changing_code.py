@@ -42,6 +42,22 @@ def test_dev_loads_changed_code_between_attempts(shell, tmp_path, isolation):
     process.wait(0)
 
 
+def test_dev_goes_on_with_what_it_could_not_import_once_the_file_is_mended(shell, tmp_path):
+    write(tmp_path / "steps.py", "def give():\n    return 1\n")
+    process = shell.start("dev", "--port", "0")
+    address(process)
+    file = workflow(tmp_path, "one", node("a", "steps:give"), node("b", "steps:more", "a"))
+    handed = shell.start("run", file).wait_for("could not import steps:more")
+    write(tmp_path / "steps.py", "def give():\n    return 1\n\ndef more():\n    return 2\n")
+    assert handed.wait(0).endswith('{\n  "b": 2\n}\n')
+    write(tmp_path / "steps.py", "def give(:\n")
+    text = shell.start("run", file).wait(1)
+    assert "import_failed" in text
+    assert "SyntaxError" in text
+    process.signal(signal.SIGINT)
+    process.wait(0)
+
+
 def test_a_second_run_is_told_whose_code_runs_and_that_its_file_is_newer(shell, tmp_path):
     write(tmp_path / "steps.py", "def give():\n    return 1\n")
     waits = workflow(tmp_path, "waits", node("a", "steps:give"), human("h", "a"))

@@ -22,7 +22,7 @@ from perdure.api.parameters import idempotency_key
 from perdure.api.problems import Broken, problem
 from perdure.api.reading import Body, NoQuery, Query, read_body, read_query
 from perdure.errors import NotFound, PerdureError
-from perdure.plain_text import ODD_TEXT
+from perdure.model.reader import ODD_TEXT
 from perdure.service import Service
 from perdure.service.tenancy import LONGEST_ID
 

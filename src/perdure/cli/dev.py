@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 SERVERS = Path(".perdure/dev")
 """The folder where the private servers keep their data."""
+_LOOK_SECONDS = 0.5
 
 
 @click.command(short_help="Everything in one process: to try things out.")
@@ -50,14 +53,10 @@ def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: t
 
     settings = load_settings(db)
     import_modules(modules, "-")
-    if reload:
-        from perdure import functions
-
-        functions.watch(_tell_reloaded, load=True)
     if distributed:
         if db is not None:
             raise click.UsageError("--distributed starts a database of its own; leave --db out, or use `perdure serve`")
-        _run_distributed(settings, port, browser=not no_browser)
+        _run_distributed(settings, port, browser=not no_browser, reload=reload)
         return
     if settings.redis_url:
         from perdure.errors import SettingsInvalid
@@ -67,10 +66,10 @@ def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: t
             "`perdure worker`, or unset it, or start private servers with `perdure dev --distributed`"
         )
     make_folder(settings)
-    _run(settings, port, browser=not no_browser)
+    _run(settings, port, browser=not no_browser, reload=reload)
 
 
-def _run(settings: Settings, port: int, *, browser: bool) -> None:
+def _run(settings: Settings, port: int, *, browser: bool, reload: bool) -> None:
     from perdure.cli.database import holder
     from perdure.cli.host import host, run
 
@@ -83,17 +82,42 @@ def _run(settings: Settings, port: int, *, browser: bool) -> None:
                 code="database_held",
             )
         say(f"Everything on {_shown(settings)}: API, coordinator and worker in this process.")
-        await _serve(engine, settings, port, stop, "", browser=browser)
+        async with _following_changes(engine) if reload else nullcontext():
+            await _serve(engine, settings, port, stop, "", browser=browser)
 
     run(host(settings, begin))
 
 
-def _tell_reloaded(files: list[str]) -> None:
-    names = ", ".join(Path(file).name for file in files)
-    say(f"{names} changed: loaded anew.")
+@asynccontextmanager
+async def _following_changes(engine: Engine) -> AsyncIterator[None]:
+    """Load changed code anew, before an attempt and while a node is held because its function was not there."""
+    from perdure import functions
+
+    assert engine.coordinator is not None
+    handling = engine.coordinator.handling
+
+    def tell(files: list[str]) -> None:
+        names = ", ".join(Path(file).name for file in files)
+        say(f"{names} changed: loaded anew.")
+        handling.look_again()
+
+    async def look() -> None:
+        while True:
+            await engine.clock.sleep(_LOOK_SECONDS)
+            if handling.lacking:
+                functions.follow_changes(engine.clock.monotonic())
+
+    functions.watch(tell, load=True)
+    async with asyncio.TaskGroup() as group:
+        looking = group.create_task(look())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            functions.watch(None)
 
 
-def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
+def _run_distributed(settings: Settings, port: int, *, browser: bool, reload: bool) -> None:
     import msgspec
 
     from perdure.cli.host import host, run
@@ -116,7 +140,8 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool) -> None:
                 say("  export PERDURE_SIGNING_KEYS='none'")  # no other user reaches the sockets of this folder
             else:
                 say("and with the same PERDURE_SIGNING_KEYS as this one, which signs messages with them.")
-            await _serve(engine, settings, port, stop, " --server {where}", browser=browser)
+            async with _following_changes(engine) if reload else nullcontext():
+                await _serve(engine, settings, port, stop, " --server {where}", browser=browser)
 
         run(host(settings, begin))
 

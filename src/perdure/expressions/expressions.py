@@ -22,7 +22,7 @@ from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.filters import FILTERS, TAKE_MISSING, TEST_MISSING, TESTS
 from perdure.expressions.namespace import Missing, Namespace, Parts, describe_path, get_item
 from perdure.kernel.segments import BlobRef, is_sealed
-from perdure.plain_text import ODD_TEXT
+from perdure.model.reader import ODD_TEXT
 
 if TYPE_CHECKING:
     from jinja2 import nodes

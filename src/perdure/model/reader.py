@@ -15,7 +15,6 @@ from typing import Any, Literal
 from perdure.model.extremes import WHY, has_many, holds_many
 from perdure.model.problems import Path, Problems
 from perdure.model.yaml_reader import read_yaml
-from perdure.plain_text import ODD_TEXT
 
 Format = Literal["json", "yaml"]
 
@@ -27,6 +26,8 @@ INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 
 # The closing quote is optional, so that a match never fails: text full of unclosed quotes stays linear.
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+ODD_TEXT = re.compile("[\x00\ud800-\udfff]")
+"""NUL and halves of surrogate pairs: what no database keeps as text."""
 _ODD_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
