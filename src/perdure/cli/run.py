@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perdure import functions
-from perdure.cli.exits import ExitCode, say, say_details, say_error
+from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
 from perdure.cli.parameters import correlation_option, tag_option
-from perdure.cli.terminal.results import divert, results
-from perdure.cli.terminal.speech import echo
+from perdure.cli.terminal.results import divert
+from perdure.cli.terminal.session import Session
 from perdure.cli.where import Where, where_options
 from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 
@@ -104,8 +103,7 @@ def run(
     if run_id is None:
         _check_inputs(source.name, schema, inputs or {})
     import_modules(modules, file)
-    session = Session(source, inputs, run_id, where.db, only=only, **about)
-    leave(asyncio.run(session.go()))
+    leave(asyncio.run(LocalRun(source, inputs, run_id, where, only=only, **about).go()))
 
 
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
@@ -131,15 +129,15 @@ def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
     raise click.UsageError("\n  ".join(lines))
 
 
-class Session:
-    """One `perdure run`, from the start to the exit code."""
+class LocalRun(Session):
+    """One `perdure run` on a database, from the start to the exit code."""
 
     def __init__(
         self,
         source: Source,
         inputs: dict[str, Any] | None,
         run_id: str | None,
-        db: str | None,
+        where: Where,
         *,
         tags: dict[str, str],
         correlation_id: str,
@@ -147,15 +145,13 @@ class Session:
         no_wait: bool,
         as_json: bool,
     ) -> None:
-        self.source = source
+        super().__init__(source, where.flags, no_wait=no_wait, as_json=as_json)
+        self.run_id = run_id or ""
         self.tags = tags
         self.correlation_id = correlation_id
         self.inputs = inputs
-        self.run_id = run_id or ""
-        self.db = db
+        self.db = where.db
         self.only = only
-        self.no_wait = no_wait
-        self.as_json = as_json
         self.view: dict[str, Any] = {}
         """The run as it is at the end of the command."""
         self.found: Any = None
@@ -167,6 +163,7 @@ class Session:
     async def go(self) -> ExitCode:
         from perdure.cli.database import load_settings, make_folder, open_engine
         from perdure.cli.terminal.follow import stopping
+        from perdure.cli.terminal.lines import Lines
         from perdure.sdk.following import Follower, JournalSource
 
         settings = load_settings(self.db)
@@ -181,8 +178,8 @@ class Session:
                     follower.state = self.found
                 if self.no_wait and engine.distributed:  # other processes run it, and its start is durable
                     self.view = await self._service(engine).runs.get(self.run_id)
-                    return self._say_started()
-                await self._follow(engine, follower, stop)
+                    return self.say_started(self.view)
+                await self.attend(self._service(engine), follower, Lines(engine.registry), stop, work=engine)
                 if stop.code is not None:
                     stop.on_second(_give_up)
                     self._say_stopping(engine)
@@ -195,7 +192,7 @@ class Session:
                 self._say_going_on()
                 return stop.code
             self._tell(f"Run {self.run_id} came to its end before it was stopped: {follower.state.state}.")
-        return self._finish(follower)
+        return self.finish(self.view, follower)
 
     async def _look_last(self) -> None:
         """Read the final state of the run, including what happened while work under way had its grace."""
@@ -324,7 +321,6 @@ class Session:
 
     async def _adopt_existing(self, engine: Any, ir: str) -> None:
         """Continue a run that exists, if it has the same workflow and the same inputs."""
-        from perdure.expressions.inputs import apply_defaults
         from perdure.sdk.asks import look
 
         record = await engine.journal.get_run(self.run_id)
@@ -333,16 +329,14 @@ class Session:
         state = self.found = await engine.runs.state_of(record)
         if ir not in state.ir_hashes:
             raise click.UsageError(self._say_other(state))
-        before = await engine.contents.resolve(state.tenant, state.inputs)
-        given = None if self.inputs is None else apply_defaults(state.ir.inputs_schema, self.inputs)
-        if given is not None and given != (before or {}):
+        if self.inputs is not None and not await engine.runs.began_with(state, self.inputs):
             raise click.UsageError(
                 f"run {self.run_id} began with other inputs; leave them out to go on, or choose another --run-id"
             )
         if not state.terminal:
             self._tell(f"Run {self.run_id} exists and is {state.state}; going on with it.")
             for ask in (await look(engine, state)).asks:
-                self._tell(f"  {ask.node or 'it'} waits for: {ask.command}")
+                self._tell(f"  {ask.node or 'it'} waits for: {ask.command}{self.flags}")
 
     def _say_other(self, state: Any) -> str:
         """The message that a run follows another definition than the file: of the same workflow before it was edited,
@@ -356,93 +350,24 @@ class Session:
         was = f"run {self.run_id} began with another definition of {state.workflow} (version {state.workflow_version})"
         lines = [f"{was}; {self.source.name} was edited since. Either:"]
         if state.state == "failed":
-            lines.append(f"  retry it by the file as it is now:  perdure runs retry {self.run_id} --definition {file}")
+            lines.append(f"  retry it by the file as it is now:  {self.command('retry')} --definition {file}")
         elif not state.terminal:
-            lines.append(f"  change the run to the file as it is now:  perdure runs patch {self.run_id} {file}")
+            lines.append(f"  change the run to the file as it is now:  {self.command('patch')} {file}")
             lines.append("  go on by the definition it began with:  perdure dev, or run the file as it was")
         lines.append("  begin a new run:  choose another --run-id")
         return "\n".join(lines)
 
-    # -- following -----------------------------------------------------------------------------------------------------
-
-    async def _follow(self, engine: Any, follower: Any, stop: Any) -> None:
-        from perdure.cli.terminal.attendant import Attendant, People, make_tree
-        from perdure.cli.terminal.follow import Silent, follow
-        from perdure.cli.terminal.lines import Lines
-
-        people = People(self._service(engine), follower)
-        if self.as_json:
-            attendant = Attendant(follower, people, no_wait=self.no_wait, tree=None, asks=False)
-            await follow(follower, Silent(), stop, work=engine, beside=attendant.run)
-            return
-        tree = make_tree(follower)
-        asks = tree is not None and asks_on(sys.stdin) and not self.no_wait
-        attendant = Attendant(follower, people, no_wait=self.no_wait, tree=tree, asks=asks)
-        screen = tree or Lines(engine.registry)
-        await follow(follower, screen, stop, work=engine, beside=attendant.run)
-
     # -- the end -------------------------------------------------------------------------------------------------------
-
-    def _finish(self, follower: Any) -> ExitCode:
-        from perdure.cli.terminal.output import print_json, print_pretty
-        from perdure.kernel.state import RunState
-
-        state = follower.state
-        for problem in self.view.get("problems", ()):
-            say_error(problem)
-        if self.as_json:
-            print_json(self.view)
-        if not state.terminal:
-            self._say_waiting(follower)
-            return ExitCode.WAITING
-        if state.state is RunState.COMPLETED:
-            if not self.as_json and self.view["outputs"] not in (None, {}):
-                print_pretty(self.view["outputs"])
-            return ExitCode.OK
-        if not self.as_json:
-            self._say_failed(state)
-        return ExitCode.FAILED
-
-    def _say_started(self) -> ExitCode:
-        from perdure.cli.terminal.output import print_json
-
-        if self.as_json:
-            print_json(self.view)
-        else:
-            echo(self.run_id, file=results())
-            say(f"Run {self.run_id} is {self.view['state']}; watch it with: perdure runs watch {self.run_id}")
-        return ExitCode.OK
-
-    def _say_failed(self, state: Any) -> None:
-        from shlex import quote
-
-        from perdure.cli.terminal.lines import error_text, tell_failed
-
-        why = error_text(state.error, 500) if state.error is not None else state.state.value
-        say_error(tell_failed(state.run_id, state.state.value, state.failed_node, why))
-        say_details(state.error.details if state.error is not None else None)
-        if state.state == "failed":
-            say(f"  look:   perdure runs show {state.run_id}")
-            say(f"  retry:  perdure runs retry {state.run_id}")
-            say(f"  mend:   perdure runs retry {state.run_id} --definition {quote(self.source.name)}")
-            say(f"  then:   {self._command()}")
-
-    def _say_waiting(self, follower: Any) -> None:
-        say(f"Run {self.run_id} waits for a person. To go on:")
-        for ask in follower.asks:
-            way = f", which leads to {ask.reject}" if ask.reject else ""
-            say(f"  {ask.command}{f'  (or reject{way})' if ask.kind == 'approval' else ''}")
-        say(f"  {self._command()}")
 
     def _say_stopping(self, engine: Any) -> None:
         if engine.holds and engine.worker is not None and engine.worker.running:
             say(f"Stopping: what runs now has {GRACE_SECONDS:.0f} s to finish. Ctrl-C again to leave at once.")
 
     def _say_going_on(self) -> None:
-        say(f"Stopped; nothing is lost. To go on:\n  {self._command()}")
+        say(f"Stopped; nothing is lost. To go on:\n  {self.again()}")
         say("Another `perdure run` on this database goes on with it, too, unless it has --only.")
 
-    def _command(self) -> str:
+    def again(self) -> str:
         from shlex import quote
 
         words = ["perdure", "run", quote(self.source.name), "--run-id", self.run_id]
@@ -465,8 +390,3 @@ def _tell_changed(files: list[str]) -> None:
 def _give_up() -> None:
     say("Leaving at once; what was under way is tried again when the run goes on.")
     os._exit(ExitCode.INTERRUPTED)
-
-
-def asks_on(stream: IO[str] | None) -> bool:
-    """Whether a person can answer on this stream. It is None, or closed, where there is no standard input."""
-    return stream is not None and not stream.closed and stream.isatty()

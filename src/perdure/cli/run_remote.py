@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say, say_details, say_error
-from perdure.cli.terminal.results import results
-from perdure.cli.terminal.speech import echo
+from perdure.cli.exits import ExitCode, say
+from perdure.cli.terminal.session import Session
 from perdure.cli.where import Server
 
 if TYPE_CHECKING:
@@ -32,24 +29,25 @@ async def run_remote(
     as_json: bool,
 ) -> ExitCode:
     """Run a workflow on a server. `flags` are those that the next command needs to reach the same server."""
-    from perdure.cli.backend import reached
+    from perdure.cli.backend import get_run, reached
 
     async with reached(server) as client:
-        session = Session(client, source, flags, as_json=as_json)
+        session = RemoteRun(client, source, flags, no_wait=no_wait, as_json=as_json)
         if run_id is not None:
             await session.adopt_existing(run_id)
         elif not await session.start(inputs, tags, correlation_id):
             return ExitCode.USAGE
-        return await (session.leave() if no_wait else session.watch())
+        if no_wait:
+            return session.say_started(await get_run(client, session.run_id))
+        return await session.watch()
 
 
-class Session:
-    def __init__(self, client: AsyncClient, source: Source, flags: str, *, as_json: bool) -> None:
+class RemoteRun(Session):
+    """One `perdure run --server`."""
+
+    def __init__(self, client: AsyncClient, source: Source, flags: str, *, no_wait: bool, as_json: bool) -> None:
+        super().__init__(source, flags, no_wait=no_wait, as_json=as_json)
         self.client = client
-        self.source = source
-        self.flags = flags
-        self.as_json = as_json
-        self.run_id = ""
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
@@ -94,24 +92,9 @@ class Session:
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    async def leave(self) -> ExitCode:
-        """End the command once the start is durable, which is all that was asked for."""
-        from perdure.cli.backend import get_run
-        from perdure.cli.terminal.output import print_json
-
-        if self.as_json:
-            print_json(await get_run(self.client, self.run_id))
-        else:
-            echo(self.run_id, file=results())
-            say(f"Started; follow it with: {self._command('watch')}")
-        return ExitCode.OK
-
     async def watch(self) -> ExitCode:
-        from perdure.cli.backend import get_run, resolve_run
-        from perdure.cli.run import asks_on
-        from perdure.cli.runs.watch import check_going, look_for_quarantine
-        from perdure.cli.terminal.attendant import Attendant, People, make_tree
-        from perdure.cli.terminal.follow import Silent, follow, stopping
+        from perdure.cli.backend import get_run
+        from perdure.cli.terminal.follow import stopping
         from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
         from perdure.model import compile_definition
         from perdure.nodes import installed
@@ -119,52 +102,9 @@ class Session:
 
         ir = compile_definition(self.source.compiled.definition).get_ir()
         follower = Follower(StreamSource(self.client, {ir.hash: ir}), self.run_id)
-        tree = None if self.as_json else make_tree(follower)
-        people = People(self.client, follower)
-        asks = tree is not None and asks_on(sys.stdin)
-        attendant = Attendant(follower, people, no_wait=False, tree=tree, asks=asks)
-        screen = Silent() if self.as_json else tree or RemoteLines(follower, installed())
-
-        async def beside(over: asyncio.Event) -> None:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(attendant.run(over))
-                group.create_task(look_for_quarantine(self.client, follower, over))
-
         with stopping() as stop:
-            await follow(follower, screen, stop, work=None, beside=beside)
-        if stop.code is None and not follower.state.terminal:
-            await check_going(self.client, await resolve_run(self.client, self.run_id))
-        view = await get_run(self.client, self.run_id)
+            await self.attend(self.client, follower, RemoteLines(follower, installed()), stop, work=None)
         if stop.code is not None and not follower.state.terminal:
-            say(f"Not followed any more; the run goes on. To follow it again:\n  {self._command('watch')}")
+            say(f"Not followed any more; the run goes on. To follow it again:\n  {self.command('watch')}")
             return stop.code
-        return self._finish(view)
-
-    def _finish(self, view: dict[str, Any]) -> ExitCode:
-        from perdure.cli.terminal.output import print_json, print_pretty
-
-        if self.as_json:
-            print_json(view)
-        if view["state"] == "completed":
-            if not self.as_json and view["outputs"] not in (None, {}):
-                print_pretty(view["outputs"])
-            return ExitCode.OK
-        if not self.as_json:
-            self._say_failed(view)
-        return ExitCode.FAILED
-
-    def _say_failed(self, view: dict[str, Any]) -> None:
-        failed = [name for name, node in view["nodes"].items() if node["state"] == "failed" and node.get("error")]
-        from perdure.cli.terminal.lines import tell_failed
-
-        error = view["error"]
-        why = f"{error['code']}: {error.get('message', '')}" if error else view["state"]
-        say_error(tell_failed(self.run_id, view["state"], failed[0] if failed else None, why))
-        say_details(error.get("details") if error else None)
-        if view["state"] == "failed":
-            say(f"  look:   {self._command('show')}")
-            say(f"  retry:  {self._command('retry')}")
-            say(f"  mend:   {self._command('retry')} --definition {self.source.name}")
-
-    def _command(self, word: str) -> str:
-        return f"perdure runs {word} {self.run_id}{self.flags}"
+        return self.finish(await get_run(self.client, self.run_id), follower)

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import ExitStack
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
@@ -134,82 +135,6 @@ class Run(Generic[R]):
 
 
 @overload
-def run(
-    workflow: Task[..., Coroutine[Any, Any, R]],
-    /,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    run_id: str | None = None,
-    db: str | Path | None = None,
-    tags: Mapping[str, str] | None = None,
-    on_approval: OnApproval | None = None,
-    retry_failed: bool = False,
-    **more_inputs: Any,
-) -> Run[R]: ...
-@overload
-def run(
-    workflow: Workflow[..., R] | Task[..., R],
-    /,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    run_id: str | None = None,
-    db: str | Path | None = None,
-    tags: Mapping[str, str] | None = None,
-    on_approval: OnApproval | None = None,
-    retry_failed: bool = False,
-    **more_inputs: Any,
-) -> Run[R]: ...
-@overload
-def run(
-    workflow: Mapping[str, Any] | str | Path,
-    /,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    run_id: str | None = None,
-    db: str | Path | None = None,
-    tags: Mapping[str, str] | None = None,
-    on_approval: OnApproval | None = None,
-    retry_failed: bool = False,
-    **more_inputs: Any,
-) -> Run[Any]: ...
-def run(
-    workflow: Any,
-    /,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    run_id: str | None = None,
-    db: str | Path | None = None,
-    tags: Mapping[str, str] | None = None,
-    on_approval: OnApproval | None = None,
-    retry_failed: bool = False,
-    **more_inputs: Any,
-) -> Run[Any]:
-    """Run a workflow or a task here and now: `perdure.run(briefing, city="Oslo")`. A failed run raises nothing here.
-
-    `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is
-    taken. `run_id` names the run: the same id continues a run that was interrupted, and returns one that has ended
-    (`retry_failed=True` first tries a failed one again, by the workflow as it is now). `db` is a file or URL, by
-    default that of `perdure run`; ":memory:" is a database that is gone afterwards. `on_approval` is asked for
-    decisions; without it the run is left waiting.
-    """
-    if running_loop() is not None:
-        raise PerdureError(
-            "perdure.run was called where an event loop is running (an async function, a notebook); write: await perdure.arun(…)"
-        )
-    running = arun(
-        workflow,
-        inputs=inputs,
-        run_id=run_id,
-        db=db,
-        tags=tags,
-        on_approval=on_approval,
-        retry_failed=retry_failed,
-        **more_inputs,
-    )
-    return asyncio.run(running)
-
-
-@overload
 async def arun(
     workflow: Task[..., Coroutine[Any, Any, R]],
     /,
@@ -292,6 +217,62 @@ async def arun(
             raise
         await engine.close(GRACE_SECONDS)
         return Run(view, built, session.waiting)
+
+
+@overload
+def run(
+    workflow: Task[..., Coroutine[Any, Any, R]],
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[R]: ...
+@overload
+def run(
+    workflow: Workflow[..., R] | Task[..., R],
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[R]: ...
+@overload
+def run(
+    workflow: Mapping[str, Any] | str | Path,
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    db: str | Path | None = None,
+    tags: Mapping[str, str] | None = None,
+    on_approval: OnApproval | None = None,
+    retry_failed: bool = False,
+    **more_inputs: Any,
+) -> Run[Any]: ...
+@wraps(arun, assigned=())  # the same parameters, written once
+def run(workflow: Any, /, **given: Any) -> Run[Any]:
+    """Run a workflow or a task here and now: `perdure.run(briefing, city="Oslo")`. A failed run raises nothing here.
+
+    `workflow` may also be a definition as data or a file. Inputs are given by name, or as `inputs={…}` where a name is
+    taken. `run_id` names the run: the same id continues a run that was interrupted, and returns one that has ended
+    (`retry_failed=True` first tries a failed one again, by the workflow as it is now). `db` is a file or URL, by
+    default that of `perdure run`; ":memory:" is a database that is gone afterwards. `on_approval` is asked for
+    decisions; without it the run is left waiting.
+    """
+    if running_loop() is not None:
+        raise PerdureError(
+            "perdure.run was called where an event loop is running (an async function, a notebook); write: await perdure.arun(…)"
+        )
+    return asyncio.run(arun(workflow, **given))
 
 
 def _read(given: Any) -> tuple[Workflow[..., Any] | None, Compiled]:
@@ -378,10 +359,7 @@ class _Session:
         the same name, if what was done has its place in it."""
         if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
             raise Refused(_say_other(state, ir), code="other_workflow")
-        from perdure.expressions.inputs import apply_defaults
-
-        before = await self._engine.contents.resolve(state.tenant, state.inputs)
-        if apply_defaults(state.ir.inputs_schema, _plain(inputs)) != (before or {}):
+        if not await self._engine.runs.began_with(state, _plain(inputs)):
             raise Refused(
                 f"run {state.run_id} began with other inputs; choose another run_id, or give the same inputs",
                 code="other_inputs",

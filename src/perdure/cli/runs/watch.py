@@ -12,7 +12,7 @@ from perdure.cli.group import json_option, leave
 from perdure.cli.terminal.output import print_json, print_pretty
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
-from perdure.errors import Refused
+from perdure.errors import PerdureError, Refused
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
@@ -97,14 +97,13 @@ class _Beside:
 async def look_for_quarantine(backend: Backend, follower: Follower, over: asyncio.Event) -> None:
     """Set `over` once the run is quarantined: then nothing more will come."""
     from perdure.cli.backend import find_run
-    from perdure.client import ApiError
 
     while True:
         seq = follower.state.seq
         await system.sleep(LOOK_SECONDS)
         try:
             found = await find_run(backend, follower.state.run_id)
-        except ApiError:
-            continue  # the server does not answer: the stream is more patient
+        except PerdureError:
+            continue  # the server or the database does not answer: who reads the events is more patient
         if found is not None and found.get("quarantined") is not None and follower.state.seq == seq:
             over.set()

@@ -1,0 +1,132 @@
+"""One `perdure run`, wherever the run is executed: what it shows meanwhile, whom it asks, and what it says at the end.
+
+It must not know how a run begins: a file is registered and started in a database by `cli/run.py`, on a server by
+`cli/run_remote.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+from perdure.cli.exits import ExitCode, say, say_details, say_error
+from perdure.cli.terminal.results import results
+from perdure.cli.terminal.speech import echo
+
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+    from perdure.cli.source import Source
+    from perdure.cli.terminal.follow import Screen, Stop
+    from perdure.engine import Engine
+    from perdure.sdk.following import Follower
+
+
+class Session:
+    def __init__(self, source: Source, flags: str, *, no_wait: bool, as_json: bool) -> None:
+        """`flags` are those that the next command needs to work on the same database or server."""
+        self.source = source
+        self.flags = flags
+        self.no_wait = no_wait
+        self.as_json = as_json
+        self.run_id = ""
+
+    def again(self) -> str:
+        """The command that goes on with the run here; empty where it goes on by itself."""
+        return ""
+
+    def command(self, word: str) -> str:
+        return f"perdure runs {word} {self.run_id}{self.flags}"
+
+    # -- meanwhile -----------------------------------------------------------------------------------------------------
+
+    async def attend(
+        self, backend: Backend, follower: Follower, lines: Screen, stop: Stop, *, work: Engine | None
+    ) -> None:
+        """Show the run and ask its people, until it has ended, waits for people alone and should not, or is stopped.
+        Raises Refused once it is quarantined. `lines` is the screen where no tree can be drawn."""
+        from perdure.cli.backend import resolve_run
+        from perdure.cli.runs.watch import check_going, look_for_quarantine
+        from perdure.cli.terminal.attendant import Attendant, People, make_tree
+        from perdure.cli.terminal.follow import Silent, follow
+
+        tree = None if self.as_json else make_tree(follower)
+        asks = tree is not None and asks_on(sys.stdin) and not self.no_wait
+        attendant = Attendant(follower, People(backend, follower), no_wait=self.no_wait, tree=tree, asks=asks)
+
+        async def beside(over: asyncio.Event) -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(attendant.run(over))
+                group.create_task(look_for_quarantine(backend, follower, over))
+
+        await follow(follower, Silent() if self.as_json else tree or lines, stop, work=work, beside=beside)
+        if stop.code is None and not follower.state.terminal:
+            await check_going(backend, await resolve_run(backend, self.run_id))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def say_started(self, view: dict[str, Any]) -> ExitCode:
+        """End the command once the start is durable, which is all that was asked for."""
+        from perdure.cli.terminal.output import print_json
+
+        if self.as_json:
+            print_json(view)
+        else:
+            echo(self.run_id, file=results())
+            say(f"Run {self.run_id} is {view['state']}; follow it with: {self.command('watch')}")
+        return ExitCode.OK
+
+    def finish(self, view: dict[str, Any], follower: Follower) -> ExitCode:
+        """Print the result, or why there is none and which commands go on from there."""
+        from perdure.cli.terminal.output import print_json, print_pretty
+
+        for problem in view.get("problems", ()):
+            say_error(problem)
+        if self.as_json:
+            print_json(view)
+        if view["ended_at"] is None:
+            self._say_waiting(follower)
+            return ExitCode.WAITING
+        if view["state"] == "completed":
+            if not self.as_json and view["outputs"] not in (None, {}):
+                print_pretty(view["outputs"])
+            return ExitCode.OK
+        if not self.as_json:
+            self._say_failed(view, _failed_node(view) if follower.blind else follower.state.failed_node)
+        return ExitCode.FAILED
+
+    def _say_failed(self, view: dict[str, Any], node: str | None) -> None:
+        from shlex import quote
+
+        import msgspec
+
+        from perdure.cli.terminal.lines import error_text, tell_failed
+        from perdure.kernel.values import Error
+
+        error = None if view["error"] is None else msgspec.convert(view["error"], Error)
+        why = view["state"] if error is None else error_text(error, 500)
+        say_error(tell_failed(self.run_id, view["state"], node, why))
+        say_details(None if error is None else error.details)
+        if view["state"] == "failed":
+            say(f"  look:   {self.command('show')}")
+            say(f"  retry:  {self.command('retry')}")
+            say(f"  mend:   {self.command('retry')} --definition {quote(self.source.name)}")
+            if again := self.again():
+                say(f"  then:   {again}")
+
+    def _say_waiting(self, follower: Follower) -> None:
+        say(f"Run {self.run_id} waits for a person. To go on:")
+        for ask in follower.asks:
+            way = f", which leads to {ask.reject}" if ask.reject else ""
+            say(f"  {ask.command}{self.flags}{f'  (or reject{way})' if ask.kind == 'approval' else ''}")
+        if again := self.again():
+            say(f"  {again}")
+
+
+def _failed_node(view: dict[str, Any]) -> str | None:
+    return next((name for name, node in view["nodes"].items() if node["state"] == "failed" and node.get("error")), None)
+
+
+def asks_on(stream: IO[str] | None) -> bool:
+    """Whether a person can answer on this stream. It is None, or closed, where there is no standard input."""
+    return stream is not None and not stream.closed and stream.isatty()
