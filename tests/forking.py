@@ -25,6 +25,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 from collections.abc import Callable, Mapping
@@ -37,17 +38,22 @@ from tests.waiting import PATIENCE_SECONDS
 ROOT = Path(__file__).parent.parent
 REAL = Path(sys.executable).parent / "perdure"
 IMPORTED = (
+    "jinja2.sandbox",
     "perdure.access",
     "perdure.api.server",
+    "perdure.api.welcome",
     "perdure.deployment",
+    "perdure.drawing",
     "perdure.engine",
     "perdure.journals.postgres",
     "perdure.journals.sqlite",
+    "perdure.runtime.origins",
+    "perdure.sdk.following",
     "perdure.secrets.vault",
     "perdure.service.runs",
     "perdure.transports.redis",
-    "perdure.cli.terminal.painter",
     "rich.console",
+    "uvloop",
     "zoneinfo",
 )
 
@@ -221,12 +227,29 @@ def become(files: list[int], asked: list[bytes]) -> Callable[[], object]:
     return functools.partial(runpy.run_path, words[0], run_name="__main__")
 
 
+def act(program: Callable[[], object]) -> None:
+    """It ends without taking the interpreter apart: that would copy all that is shared, and take as long as what most commands do."""
+    code: object
+    try:
+        program()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+        if not isinstance(code, int):
+            raise
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     from perdure.nodes import builtin
 
-    for _name in (*IMPORTED, *(f"perdure.cli.{module.name}" for module in pkgutil.iter_modules(perdure.cli.__path__))):
+    for _name in (*IMPORTED, *(found.name for found in pkgutil.walk_packages(perdure.cli.__path__, "perdure.cli."))):
         importlib.import_module(_name)
     builtin()
     gc.collect()
     gc.freeze()  # otherwise each fork would look through it, and so copy it
-    serve(socket.socket(fileno=int(sys.argv[1])))()
+    act(serve(socket.socket(fileno=int(sys.argv[1]))))
