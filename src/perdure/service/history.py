@@ -91,11 +91,12 @@ async def steps_of(
 
 
 def _step(state: State, event: Any) -> dict[str, Any]:
-    taken = event.route.taken
-    if taken is None:  # None stands for every edge that no routing names
-        ir = state.ir
-        index = index_of(ir).get(event.node)
-        node = None if index is None else ir.nodes[index]
+    taken, ir = event.route.taken, state.ir
+    index = index_of(ir).get(event.node)
+    node = None if index is None else ir.nodes[index]
+    if event.route.back:  # the way back is no edge of the graph
+        taken = [] if node is None or node.loop is None else [state.name(node.loop.head)]
+    elif taken is None:  # None stands for every edge that no routing names
         numbers = () if node is None else node.edges_out
         taken = [state.name(ir.edges[number].target) for number in numbers if not ir.edges[number].named]
     step = {

@@ -288,7 +288,8 @@ class Renderer:
 
     def given(self, loaded: Loaded, activation: Activation, undo: bool) -> tuple[Any, dict[str, Any]]:
         """The config and the inputs that an attempt of this activation is given. Raises TemplateError, NotAtHand."""
-        return self._config(loaded, activation, undo, None), _inputs(loaded.state, activation)
+        kind = self._registry.find(loaded.state.pinned(activation).type)
+        return self._config(loaded, activation, undo, kind), _inputs(loaded.state, activation)
 
     def wants(self, state: State, address: Address) -> bool:
         """Whether the run still wants this attempt."""
@@ -302,7 +303,7 @@ class Renderer:
             references = (*node.compensator.references, *node.references)
             shown = {
                 "output": activation.output if activation.output_ref is None else BlobRef(activation.output_ref),
-                "config": self._config(loaded, activation, False, None),
+                "config": self._config(loaded, activation, False, self._registry.find(node.type)),
                 "error": None if state.error is None else state.error.as_output()["error"],
             }
             return self._render(
