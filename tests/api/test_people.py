@@ -123,6 +123,8 @@ async def test_who_voted_for_one_role_hands_no_other_over(server):
 async def test_who_handed_a_seat_over_votes_for_no_role(server):
     approval = await ask(server, approvers=["bob", "role:finance"], quorum=2)
     bob = bearer("bob", "approver", "finance")
+    refused = await server.post(f"{place(approval)}/delegate", {"to": "role:admin"}, headers=bob)
+    assert (refused.status_code, refused.json()["problems"][0]["path"]) == (422, "to"), "a vote has one owner (rule 38)"
     assert (await server.post(f"{place(approval)}/delegate", {"to": "mallory"}, headers=bob)).status_code == 200
     voted = await server.post(f"{place(approval)}/decide", {"decision": "approve"}, headers=bob)
     assert (voted.status_code, voted.json()["code"]) == (409, "already_delegated")

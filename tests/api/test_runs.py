@@ -79,6 +79,10 @@ async def test_the_same_key_starts_one_run_however_often_and_at_once(server):
     assert (later.status_code, later.headers["idempotency-replayed"]) == (200, "true")
     other = await server.post("/runs", {**body, "inputs": {"q": 2}}, headers=key)
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+    for more in ({"correlation_id": "one"}, {"rollout_key": "ann"}):
+        assert (await server.post("/runs", {**body, **more}, headers=key)).status_code == 409, more
+    twice = [("Idempotency-Key", "order-17"), ("Idempotency-Key", "order-18")]
+    assert (await server.post("/runs", body, headers=twice)).status_code == 400
     assert len((await server.ok("/runs"))["items"]) == 1
 
 

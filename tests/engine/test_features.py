@@ -678,6 +678,18 @@ async def test_a_sync_function_runs_in_a_thread(tmp_path):
         assert output_of(state, "a") == {"value": 1}
 
 
+async def test_a_number_that_no_snapshot_holds_costs_only_the_snapshot(tmp_path, monkeypatch):
+    from perdure.runtime.coordinator import loaded
+
+    monkeypatch.setattr(loaded, "SNAPSHOT_EVERY", 3)
+    nodes = [{"id": "a", "type": "transform", "config": {"jq": "100000000000000000000", "input": 1}}]
+    nodes += [task(f"b{n}", "echo", [f"b{n - 1}" if n else "a"]) for n in range(5)]
+    async with running(tmp_path) as engine:
+        await start(engine, workflow(*nodes))
+        await until(engine, lambda state: state.state is R.COMPLETED)
+        assert await engine.journal.find_snapshot("r1") is None
+
+
 async def test_snapshots_are_used_when_a_run_is_loaded(tmp_path, monkeypatch):
     from perdure.runtime.coordinator import loaded
 

@@ -323,6 +323,7 @@ def test_a_config_may_stand_beside_a_config_ref():
         ({"branch": {}}, "missing_key"),
         ({"branch": []}, "wrong_type"),
         ({"branch": {"rules": [{}]}}, "missing_key"),
+        ({"branch": {"rules": [{"condition": "true", "next_nodes": ["a"]}] * 101}}, "wrong_value"),
         ({"branch": {"rules": [3]}}, "wrong_type"),
         ({"branch": {"type": "magic"}}, "wrong_value"),
         ({"branch": {"type": "agent_driven"}}, "missing_key"),

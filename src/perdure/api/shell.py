@@ -20,7 +20,15 @@ from perdure.errors import PerdureError
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_PARAMETERS = 100
-_ONCE = (b"host", b"origin", b"authorization", b"content-length", b"content-encoding", b"content-type")
+_ONCE = (
+    b"host",
+    b"origin",
+    b"authorization",
+    b"content-length",
+    b"content-encoding",
+    b"content-type",
+    b"idempotency-key",
+)
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
 HEADERS: tuple[tuple[bytes, bytes], ...] = (

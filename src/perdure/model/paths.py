@@ -16,6 +16,7 @@ _LOOP_KEYS = frozenset(
     {"enabled", "condition", "max_iterations", "loop_back_to", "break_path", "timeout_path", "delay_ms", "endless"}
 )
 
+MOST_RULES = 100
 _BRANCH_TYPES = ("conditional", "agent_driven")
 _RULE_KEYS = ("condition", "next_nodes")
 _DEPENDENCY_KEYS = ("node", "required")
@@ -58,6 +59,11 @@ def read_branch(node: Fields) -> dict[str, Any] | None:
     rules = fields.items("rules")
     if rules is None and not fields.has("rules"):
         fields.error("missing_key", "", f"{fields.what} has no 'rules'; add [{{condition: …, next_nodes: […]}}]")
+    if rules is not None and len(rules) > MOST_RULES:
+        why = "every rule is asked for by itself; look up the next node in a function, or branch in two steps"
+        fields.error(
+            "wrong_value", "rules", f"{fields.what} has {len(rules)} rules, at most {MOST_RULES} are allowed: {why}"
+        )
     canonical["rules"] = [
         rule for index, item in enumerate(rules or []) if (rule := _read_rule(fields, index, item)) is not None
     ]

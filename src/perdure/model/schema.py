@@ -207,7 +207,11 @@ def _branch() -> Schema:
     keys = {
         "enabled": _FLAG,
         "type": {"enum": list(paths._BRANCH_TYPES)},
-        "rules": {"type": "array", "items": _mapping(paths._RULE_KEYS, rule, required=paths._RULE_KEYS)},
+        "rules": {
+            "type": "array",
+            "maxItems": paths.MOST_RULES,
+            "items": _mapping(paths._RULE_KEYS, rule, required=paths._RULE_KEYS),
+        },
         "default": _TEXTS,
         "available_next_nodes": _TEXTS,
     }

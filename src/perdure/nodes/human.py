@@ -15,6 +15,7 @@ from perdure.expressions.schemas import find_mistake
 from perdure.kernel.segments import has_refs
 from perdure.kernel.values import Wait
 from perdure.nodes.registry import Answer, Call, Failed, NodeType, Path, Suspended, has_template
+from perdure.nodes.wait import LONGEST_SECONDS
 from perdure.plain_text import cut, find_name_trouble
 
 _PERSON = {"type": "string", "minLength": 1, "maxLength": 200}
@@ -95,7 +96,12 @@ TYPE = NodeType(
         "properties": {
             "approvers": {**_PEOPLE, "description": "who may decide; anyone without it"},
             "quorum": {"type": "integer", "minimum": 1, "default": 1, "description": "how many approvals it takes"},
-            "timeout_seconds": {"type": "number", "minimum": 0, "description": "the time to decide; no end without it"},
+            "timeout_seconds": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": LONGEST_SECONDS,
+                "description": "the time to decide; no end without it",
+            },
             "on_timeout": {"enum": ["reject", "approve", "fail", "escalate"], "default": "reject"},
             "escalate_to": {**_PEOPLE, "description": "who is asked next; the same people without it"},
             "form": {"type": "object", "description": "what the approver is asked for, a JSON Schema"},

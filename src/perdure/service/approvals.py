@@ -21,6 +21,7 @@ from perdure.kernel.state import State
 from perdure.runtime.coordinator.requests import Request
 from perdure.service.decisions import find_decisions, find_requesters
 from perdure.service.diffs import diff_values
+from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import read_all
 from perdure.service.notifications import notification_view
 from perdure.service.pages import listing
@@ -123,6 +124,9 @@ class Approvals:
         tenancy = self._tenancy
         row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
+        if to.startswith(ROLE):
+            message = f"a vote is handed over to one person, and {to} may be many; name the person"
+            raise Invalid(message, [Trouble("to", "wrong_value", message)])
         if approver is not None and not local:
             raise Forbidden(f"{tenancy.by} can delegate in no other name; leave 'approver' out")
         seat = None if local else await self._check_seat(row)

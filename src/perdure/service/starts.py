@@ -78,7 +78,8 @@ class Starts:
             )
             raise Invalid(message, [Trouble("tags", "wrong_value", message)])
         tenancy = self._tenancy
-        asked = None if key is None else (key, _hash([workflow, definition, inputs, tags, deadline_seconds]))
+        wanted = [workflow, definition, inputs, tags, deadline_seconds, rollout_key, correlation_id]
+        asked = None if key is None else (key, _hash(wanted))
         if asked is not None and (earlier := await self._earlier(*asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)
         run_id = run_id or self._engine.runs.new_id()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from perdure.clock import system
@@ -127,8 +128,10 @@ class Loaded:
         self.commit_id = commit_id
         taken = None
         if self._wants_snapshot():
-            taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
-            self.snapshot_seq, self.grown = state.seq, len(taken.body)
+            self.snapshot_seq = state.seq
+            with suppress(OverflowError):  # a whole number beyond 64 bits: JSON holds it, a snapshot does not
+                taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
+                self.grown = len(taken.body)
         events = tuple(StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events)
         self.grown += sum(len(event.body) for event in events)
         return Commit(
