@@ -13,7 +13,7 @@ from perdure.api.site import MIB
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.attack.test_before_login import answer_to, connected
-from tests.attack.watchdog import watching
+from tests.attack.watchdog import LONGEST_SECONDS, watching
 from tests.engine.helpers import DEADLINE
 
 HEADERS = {"Content-Type": "application/json"}
@@ -36,6 +36,23 @@ async def test_a_body_of_many_values_holds_up_nobody_and_its_answer_is_short(tmp
         assert answer.status_code in (400, 404, 422), answer.text[:500]
         assert len(answer.content) < 50_000
         assert dog.longest < 0.1, dog.what
+
+
+INPUTS = {"lists": "[]", "objects": "{}", "numbers": "0"}
+
+
+@pytest.mark.slow
+@attack("S03", "a megabyte of empty values as the inputs of a run")
+@pytest.mark.parametrize("name", INPUTS)
+async def test_inputs_of_many_empty_values_hold_up_nobody(tmp_path, name):
+    definition = '{"name":"w","nodes":[{"id":"a","type":"transform","config":{"value":1}}]}'
+    many = ",".join([INPUTS[name]] * (1_000_000 // (len(INPUTS[name]) + 1)))
+    content = f'{{"definition":{definition},"inputs":{{"x":[{many}]}}}}'.encode()
+    async with serving(tmp_path) as server:
+        with watching() as dog:
+            answer = await server.client.post("/api/v1/runs", content=content, headers=HEADERS)
+        assert answer.status_code == 201, answer.text[:500]
+        assert dog.longest < LONGEST_SECONDS / 2, dog.what
 
 
 async def test_the_first_hundred_problems_are_listed_and_the_others_counted(tmp_path):
