@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import json
 import string
+import time
 
 import pytest
 
 from perdure.api import Options
+from perdure.api.reading import read_json
 from perdure.api.site import MIB
+from perdure.kernel.segments import decode
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.attack.test_before_login import answer_to, connected
@@ -53,6 +57,25 @@ async def test_inputs_of_many_empty_values_hold_up_nobody(tmp_path, name):
             answer = await server.client.post("/api/v1/runs", content=content, headers=HEADERS)
         assert answer.status_code == 201, answer.text[:500]
         assert dog.longest < LONGEST_SECONDS / 2, dog.what
+
+
+@attack("S03", "a megabyte of empty lists: while it is read, in whichever thread, no other has a turn")
+def test_a_body_of_empty_lists_is_read_in_no_longer_than_the_loop_may_be_held():
+    """The collector of garbage, which looks at them all again and again, waits until they are read."""
+    content = b'{"x":[' + b",".join([b"[]"] * 340_000) + b"]}"
+    collected: list[int] = []
+    gc.callbacks.append(lambda phase, info: collected.append(info["generation"]))
+    try:
+        for read in (read_json, lambda data: decode(data, refs=False)):
+            gc.collect()
+            collected.clear()
+            begun = time.thread_time()
+            value = read(content)
+            assert time.thread_time() - begun < LONGEST_SECONDS
+            assert len(collected) < 10, "one when it is read, not one for every few hundred lists"
+            assert len(value["x"]) == 340_000
+    finally:
+        gc.callbacks.pop()
 
 
 async def test_the_first_hundred_problems_are_listed_and_the_others_counted(tmp_path):

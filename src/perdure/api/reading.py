@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from perdure.api.bodies import HELD, Held
 from perdure.api.problems import BadBody, BadQuery, TooSlow, WrongType
+from perdure.model.collecting import no_collection
 from perdure.model.problems import Problems, format_path
 from perdure.model.reader import ODD_TEXT, Format, read
 from perdure.service.errors import Invalid, Trouble
@@ -142,6 +143,7 @@ async def read_bytes(request: Request) -> bytes:
         raise TooSlow("the connection was closed before the body arrived") from None
 
 
+@no_collection()
 def read_json(data: bytes) -> Any:
     problems = Problems()
     value, _, _ = read(data, "json", problems)

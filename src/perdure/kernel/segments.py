@@ -18,14 +18,19 @@ Only data marked as holding segments is read this way (`refs` of an event, a ren
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
+
+from perdure.model.collecting import no_collection
 
 _MARK = "$perdure:"
 SECRET, TEXT, BLOB, PLAIN, OPEN = "$perdure:secret", "$perdure:text", "$perdure:blob", "$perdure:plain", "$perdure:open"
 SEALED = "$perdure:sealed"
 MASKED = "***"
+_LARGE = 64 * 1024
+"""Bytes of JSON up to which the collector of garbage has hardly anything to do."""
 
 
 class Segment:
@@ -112,7 +117,9 @@ def encode(value: Any) -> tuple[bytes, bool]:
 
 
 def decode(data: bytes | bytearray, refs: bool) -> Any:
-    value = msgspec.json.decode(data)
+    # Collecting garbage meanwhile would take several times as long, in which no other thread has a turn.
+    with no_collection() if len(data) > _LARGE else nullcontext():
+        value = msgspec.json.decode(data)
     return unpack(value, secrets=False) if refs else value
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
 
+from perdure.model.collecting import no_collection
 from perdure.model.compiler import Draft, compile_data
 from perdure.model.ir import IR
 from perdure.model.positions import Positions
@@ -41,18 +40,6 @@ class Compiled(msgspec.Struct, frozen=True):
         if self.ir is None:
             raise DefinitionError(self.problems)
         return self.ir
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Suspend garbage collection, which doubles the time: compiling makes millions of small objects and no garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @no_collection()
