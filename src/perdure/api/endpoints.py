@@ -10,7 +10,7 @@ import hashlib
 import logging
 import typing
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -21,13 +21,11 @@ from perdure.api.bodies import HELD
 from perdure.api.parameters import idempotency_key
 from perdure.api.problems import Broken, problem
 from perdure.api.reading import Body, NoQuery, Query, read_body, read_query
+from perdure.api.site import Site
 from perdure.errors import NotFound, PerdureError
 from perdure.model.reader import ODD_TEXT
 from perdure.service import Service
 from perdure.service.tenancy import LONGEST_ID
-
-if TYPE_CHECKING:
-    from perdure.api.site import Site
 
 logger = logging.getLogger("perdure.api")
 
@@ -178,6 +176,8 @@ def check_declared(endpoint: Endpoint) -> None:
 def make_app_handler(site: Site, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     """Make what Starlette calls for an endpoint. It always gives an answer and never raises."""
 
+    method, template = endpoint.method, endpoint.template
+
     async def handle(request: Request) -> Response:
         begun = site.engine.clock.monotonic()
         request_id = request.scope.get("perdure.request_id", "")
@@ -185,14 +185,14 @@ def make_app_handler(site: Site, endpoint: Endpoint) -> Callable[[Request], Awai
             response = await _execute(site, endpoint, request, request_id)
         except PerdureError as error:
             if error.status >= 500:
-                logger.warning("%s %s: %s (request %s)", endpoint.method, endpoint.template, error, request_id)
+                logger.warning("%s %s: %s (request %s)", method, template, error, request_id)
             response = problem(error, request_id)
         except Exception:
-            logger.exception("%s %s failed (request %s)", endpoint.method, endpoint.template, request_id)
+            logger.exception("%s %s failed (request %s)", method, template, request_id)
             response = problem(
                 Broken(f"something went wrong here; the log of the server has request {request_id}"), request_id
             )
-        site.metrics.answered(endpoint, response.status_code, site.engine.clock.monotonic() - begun)
+        site.metrics.answered(method, template, response.status_code, site.engine.clock.monotonic() - begun)
         return response
 
     return handle
@@ -222,7 +222,9 @@ async def _call(site: Site, endpoint: Endpoint, request: Request, request_id: st
     result = await endpoint.handler(call, **arguments)
     if endpoint.audited:
         # Crash here: the call is done and not in the audit. What it did to a run is in the run's journal all the same.
-        await site.audited(call, endpoint.name)
+        # If it cannot be recorded, the caller hears of that, and not that all is well.
+        target, noted = call.object[:500], call.noted
+        await site.audit.record(principal, endpoint.name, target, after=noted, request_id=request_id)
     return _respond(endpoint, result)
 
 

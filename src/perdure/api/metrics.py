@@ -14,7 +14,6 @@ from perdure.kernel import events as e
 from perdure.kernel.state import State
 
 if TYPE_CHECKING:
-    from perdure.api.endpoints import Endpoint
     from perdure.engine import Engine
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -38,7 +37,7 @@ class Metrics:
         self._seconds = Histogram(
             "perdure_http_request_seconds", "Time to an answer", ("route",), buckets=_BUCKETS, registry=registry
         )
-        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._streams = Gauge("perdure_streams", "Live streams of events that are open", registry=registry)
         events = Counter("perdure_events", "Events decided by this process", ("type",), registry=registry)
         self._events = {name: events.labels(name) for name in e.TYPES}
@@ -63,12 +62,12 @@ class Metrics:
             if event.type in _ENDS:
                 self._ended[event.type].inc()
 
-    def answered(self, endpoint: Endpoint, status: int, seconds: float) -> None:
-        key = (endpoint.name, status)
+    def answered(self, method: str, template: str, status: int, seconds: float) -> None:
+        """Count an answer of the endpoint with this method and this template of its path."""
+        key = (method, template, status)
         found = self._children.get(key)
         if found is None:  # looking the counters up by their labels costs more than counting
-            labels = (endpoint.method, endpoint.template, str(status))
-            found = (self._requests.labels(*labels), self._seconds.labels(endpoint.template))
+            found = (self._requests.labels(method, template, str(status)), self._seconds.labels(template))
             self._children[key] = found
         found[0].inc()
         found[1].observe(seconds)

@@ -20,7 +20,6 @@ from perdure.access import (
     make_principal,
 )
 from perdure.api.bodies import Bodies
-from perdure.api.endpoints import Call
 from perdure.api.metrics import Metrics
 from perdure.api.protocol import Bounds
 from perdure.engine import Engine
@@ -97,7 +96,3 @@ class Site:
         """Count a wrong credential (a key, token, link or signature) against the client's address. Raises RateLimited
         when there were too many."""
         self.failures.count(request.client.host if request.client else "")
-
-    async def audited(self, call: Call, action: str) -> None:
-        """Record a call in the audit. Raises when that fails: the caller must not hear that all is well."""
-        await self.audit.record(call.principal, action, call.object[:500], after=call.noted, request_id=call.request_id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from perdure.client import views as v
-from perdure.client.operations import AsyncNoun, Call, Noun, Page, get, listing, operation
+from perdure.client.calls import Call, get
+from perdure.client.operations import AsyncNoun, Noun, Page, listing, operation
 
 PAGE = 100
 

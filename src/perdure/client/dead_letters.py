@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from perdure.client import views as v
-from perdure.client.operations import AsyncNoun, Call, Noun, Page, get, given, listing, operation, post
+from perdure.client.calls import Call, get, given, post
+from perdure.client.operations import AsyncNoun, Noun, Page, listing, operation
 
 PAGE = 100
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.client import views as v
-from perdure.client.operations import (
-    AsyncNoun,
-    Call,
-    Noun,
-    Page,
-    delete,
-    get,
-    given,
-    listing,
-    operation,
-    post,
-)
+from perdure.client.calls import Call, delete, get, given, post
+from perdure.client.operations import AsyncNoun, Noun, Page, listing, operation
 
 PAGE = 100
 

@@ -9,21 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.client import views as v
-from perdure.client.operations import (
-    AsyncNoun,
-    Call,
-    Noun,
-    Page,
-    Written,
-    delete,
-    get,
-    given,
-    listing,
-    operation,
-    path_of,
-    post,
-    put,
-)
+from perdure.client.calls import Call, delete, get, given, path_of, post, put
+from perdure.client.operations import AsyncNoun, Noun, Page, Written, listing, operation
 
 PAGE = 100
 Format = Literal["json", "yaml"]

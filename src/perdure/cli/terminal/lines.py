@@ -14,6 +14,8 @@ from perdure.nodes.registry import Registry
 from perdure.runtime.failures import show_place
 from perdure.sdk.asks import approve_command
 
+Line = tuple[str, str, str]
+"""The subject, its state, and the details."""
 _NAMED = 5
 _RUN = "run"
 _HANDLED = {
@@ -64,9 +66,17 @@ class Lines:
         )
         self._width = min(max(longest, 4), 40)
 
-    def _describe(self, state: State, event: Any) -> tuple[str, str, str] | None:
-        """The parts of a line (subject, state, details), or None where a line would say nothing new."""
-        who = place(event.node, event.scope, event.item) if isinstance(event, e.NodeEvent) else ""
+    def _describe(self, state: State, event: Any) -> Line | None:
+        """The line of an event, or None where it would say nothing new."""
+        if not isinstance(event, e.NodeEvent):
+            return self._describe_run(state, event)
+        who = place(event.node, event.scope, event.item)
+        if isinstance(event, e.NodeScheduled | e.NodeStarted):
+            return self._describe_start(state, event, who)
+        return _describe_wait(event, who) or self._describe_node(state, event, who)
+
+    def _describe_run(self, state: State, event: Any) -> Line | None:
+        """An event of the run, or of several nodes."""
         match event:
             case e.RunCreated():
                 return _RUN, "created", f"{event.workflow} version {event.workflow_version}, {event.run_id}"
@@ -85,29 +95,40 @@ class Lines:
             case e.RunCompleted():
                 passed = duration(event.at - state.created_at)
                 return _RUN, "completed", f"in {passed}" if event.continued_as is None else f"as {event.continued_as}"
-            case e.NodeScheduled() | e.NodeStarted():
-                self._started[event.node, event.scope, event.item] = event.at
-                if event.item is not None or not self._works(state, event.node):
-                    return None
-                if isinstance(event, e.NodeScheduled):
-                    why = {"crashed": "its worker died", "handed_back": "it was handed back"}.get(event.after, "")
-                    return who, "queued", _sentence(_attempts(_tries(state, event)), why)
-                undo = "compensation, " if event.undo else ""
-                tries = event.attempt if event.undo else _tries(state, event)
-                return who, "running", f"{undo}attempt {tries}" if undo or tries > 1 else ""
+            case e.RunPaused() | e.RunResumed() | e.RunCancelled() | e.RunRolledBack() | e.RunPatched():
+                by = getattr(event, "by", "")
+                return _RUN, event.type.split(".")[1], f"by {by}" if by else ""
             case e.NodesScheduled():
                 nodes = [place(p.node, p.scope) for p in event.places if p.item is None and self._works(state, p.node)]
-                return (
-                    (nodes[0] if len(nodes) == 1 else "", "queued", _some(nodes) * (len(nodes) > 1)) if nodes else None
-                )
+                return _many(nodes, "queued") if nodes else None
+            case e.NodesSkipped() | e.NodesHeld() | e.NodesCancelled():
+                return _many([place(p.node, p.scope, p.item) for p in event.places], event.type.split(".")[1])
+            case e.LoopAdvanced():
+                return event.node, "looping", f"iteration {event.iteration}"
+            case e.LimitReached():
+                return event.node or _RUN, "stopped", f"{event.limit} is {event.maximum}"
+            case _:
+                return None
+
+    def _describe_start(self, state: State, event: e.NodeScheduled | e.NodeStarted, who: str) -> Line | None:
+        self._started[event.node, event.scope, event.item] = event.at
+        if event.item is not None or not self._works(state, event.node):
+            return None
+        if isinstance(event, e.NodeScheduled):
+            why = {"crashed": "its worker died", "handed_back": "it was handed back"}.get(event.after, "")
+            return who, "queued", _sentence(_attempts(_tries(state, event)), why)
+        undo = "compensation, " if event.undo else ""
+        tries = event.attempt if event.undo else _tries(state, event)
+        return who, "running", f"{undo}attempt {tries}" if undo or tries > 1 else ""
+
+    def _describe_node(self, state: State, event: e.NodeEvent, who: str) -> Line | None:
+        """What became of a node."""
+        match event:
             case e.ItemCompleted() | e.ItemFailed():
                 return self._item(state, event, who)
             case e.NodeCompleted():
-                return (
-                    who,
-                    "completed",
-                    _sentence(self._passed(state, event), _attempts(_tries(state, event)), _way(event)),
-                )
+                tries = _attempts(_tries(state, event))
+                return who, "completed", _sentence(self._passed(state, event), tries, _way(event))
             case e.NodeFailed():
                 return who, "failed", _sentence(_HANDLED[event.outcome], error_text(event.error))
             case e.NodeRetrying():
@@ -115,46 +136,18 @@ class Lines:
                 return who, "retrying", f"{after}: {error_text(event.error)}"
             case e.NodeSkipped():
                 return who, "skipped", event.reason
-            case e.NodesSkipped() | e.NodesHeld() | e.NodesCancelled():
-                nodes = [place(p.node, p.scope, p.item) for p in event.places]
-                return nodes[0] if len(nodes) == 1 else "", event.type.split(".")[1], _some(nodes) * (len(nodes) > 1)
-            case e.ChildStarted() | e.NodeWaiting() if event.item is not None:
-                return None  # the items of a map are counted
-            case e.NodeWaiting():
-                return None if event.wait.kind == "approval" else (who, "waiting", _wait(event))
-            case e.ApprovalRequested():
-                people = ", ".join(event.approvers) or "anyone"
-                command = approve_command(event.approval, event.approvers, event.form)
-                return who, "waiting", f"for a decision by {people}: {command}"
-            case e.ApprovalVoted():
-                return (
-                    who,
-                    event.decision + "d" * (event.decision == "approve") + "ed" * (event.decision == "reject"),
-                    (_sentence(f"by {event.person or event.by}" if event.by else "", event.comments)),
-                )
-            case e.ApprovalDelegated():
-                return who, "handed over", _sentence(f"by {event.approver} to {event.to}", event.comments)
             case e.NodeParked():
                 return who, "parked", error_text(event.error)
-            case e.LoopAdvanced():
-                return event.node, "looping", f"iteration {event.iteration}"
-            case e.LimitReached():
-                return event.node or _RUN, "stopped", f"{event.limit} is {event.maximum}"
             case e.NodeHeld():
                 return who, "held", event.detail or event.reason
             case e.NodeUpstreamFailed() | e.NodeRequeued() | e.NodeDiscarded() | e.NodeCancelled():
                 return who, event.type.split(".")[1], getattr(event, "reason", "")
-            case e.NodeCompensating() | e.NodeCompensated() | e.ApprovalEscalated():
+            case e.NodeCompensating() | e.NodeCompensated():
                 return who, event.type.split(".")[1], ""
-            case e.ChildStarted():
-                return who, "started", f"child run {event.child}"
-            case e.RunPaused() | e.RunResumed() | e.RunCancelled() | e.RunRolledBack() | e.RunPatched():
-                by = getattr(event, "by", "")
-                return _RUN, event.type.split(".")[1], f"by {by}" if by else ""
             case _:
                 return None
 
-    def _item(self, state: State, event: e.ItemCompleted | e.ItemFailed, who: str) -> tuple[str, str, str] | None:
+    def _item(self, state: State, event: e.ItemCompleted | e.ItemFailed, who: str) -> Line | None:
         """The line of an item of a map: every failure has one, completions about ten in a map."""
         if isinstance(event, e.ItemFailed):
             return who, "failed", error_text(event.error)
@@ -176,6 +169,30 @@ class Lines:
     def _passed(self, state: State, event: e.NodeCompleted) -> str:
         begun = event.started_at or self._started.get((event.node, event.scope, event.item))
         return duration(event.at - begun) if begun is not None and self._works(state, event.node) else ""
+
+
+def _describe_wait(event: e.NodeEvent, who: str) -> Line | None:
+    """A node that waits: for people, a time, a signal or a child."""
+    match event:
+        case e.ChildStarted() | e.NodeWaiting() if event.item is not None:
+            return None  # the items of a map are counted
+        case e.NodeWaiting():
+            return None if event.wait.kind == "approval" else (who, "waiting", _wait(event))
+        case e.ApprovalRequested():
+            people = ", ".join(event.approvers) or "anyone"
+            command = approve_command(event.approval, event.approvers, event.form)
+            return who, "waiting", f"for a decision by {people}: {command}"
+        case e.ApprovalVoted():
+            voted = {"approve": "approved", "reject": "rejected"}[event.decision]
+            return who, voted, _sentence(f"by {event.person or event.by}" if event.by else "", event.comments)
+        case e.ApprovalDelegated():
+            return who, "handed over", _sentence(f"by {event.approver} to {event.to}", event.comments)
+        case e.ApprovalEscalated():
+            return who, "escalated", ""
+        case e.ChildStarted():
+            return who, "started", f"child run {event.child}"
+        case _:
+            return None
 
 
 def tell_failed(run_id: str, state: str, node: str | None, why: str) -> str:
@@ -221,6 +238,10 @@ def _wait(event: e.NodeWaiting) -> str:
             return f"for {wait.count} items"
         case _:
             return until
+
+
+def _many(nodes: list[str], state: str) -> Line:
+    return (nodes[0], state, "") if len(nodes) == 1 else ("", state, _some(nodes))
 
 
 def _some(names: list[str]) -> str:
