@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, settings
 from tests.fast import pytest_collection_modifyitems
 from tests.memory import room_in_memory
 from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
-from tests.workers import pytest_report_to_serializable, pytest_xdist_make_scheduler
+from tests.workers import pytest_report_to_serializable, pytest_runtest_protocol, pytest_xdist_make_scheduler
 
 __all__ = [
     "postgres_servers",
     "pytest_addoption",
     "pytest_collection_modifyitems",
     "pytest_report_to_serializable",
+    "pytest_runtest_protocol",
     "pytest_xdist_make_scheduler",
     "redis_server",
     "redis_servers",

@@ -6,7 +6,11 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
+
+LONG_SECONDS = 0.5
+"""`--durations` shows what took longer than that."""
 
 
 class Scheduling(LoadGroupScheduling):  # type: ignore[misc]
@@ -25,6 +29,17 @@ class Scheduling(LoadGroupScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
     return Scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker says of a test how it went, and nothing else: that it began, was set up, was torn down and ended is five messages,
+    and receiving them took as much time as a tenth of the fast tests. What did not pass or took long is always said."""
+    if not hasattr(item.config, "workerinput") or item.config.get_verbosity() > 0:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > LONG_SECONDS:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -110,6 +110,7 @@ def grow(chance: random.Random, depth: int = 0) -> Any:
             return {key: grow(chance, depth + 1) for key in keys}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_json_in_pieces_is_the_same_json(seed, monkeypatch):
     chance = random.Random(seed)
@@ -131,6 +132,7 @@ def test_what_is_light_is_known_without_looking_at_all_of_it():
     assert not is_light(endless)
 
 
+@pytest.mark.slow
 @attack("S05", "a value that names itself, or doubles at every level")
 def test_a_value_that_multiplies_ends_at_the_limit(monkeypatch):
     monkeypatch.setattr(outputs, "MAX_BYTES", MIB)
