@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, Unpack, cast, overload
 
-from perdure.sdk.builder import Body, Builder, Node, Reads, current, whole_node
+from perdure.sdk.builder import Builder, Reads, current, whole_node
 from perdure.sdk.errors import BuildError
+from perdure.sdk.graph import Body, Node
 from perdure.sdk.handles import (
     Condition,
     EitherRoot,

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from perdure.model.definition import RESERVED_IDS
 from perdure.sdk.errors import BuildError
+from perdure.sdk.graph import Node
 from perdure.sdk.paths import Parts, as_operand, cel_literal, cel_path, template_literal, template_path
-
-if TYPE_CHECKING:
-    from perdure.sdk.builder import Builder, Node
 
 MARK = re.compile(r"⟪pErdure(=?) (\d+) [^⟫]*⟫")
 """The text that an f-string holds in place of a handle. Its odd case makes `.lower()` and its kind noticeable."""
@@ -198,12 +196,19 @@ class TextRoot:
 # -- handles -----------------------------------------------------------------------------------------------------------
 
 
+class Marks(Protocol):
+    """The builder, as handles know it: it gives each a mark that a text can hold, and finds it by that."""
+
+    def mark(self, handle: Handle) -> str: ...
+    def marked(self, text: str) -> Handle: ...
+
+
 class Handle:
     """A stand-in for a value that exists only when a run reaches it."""
 
     __slots__ = ("_builder", "_parts", "_root")
 
-    def __init__(self, builder: Builder, root: Root, parts: Parts = ()) -> None:
+    def __init__(self, builder: Marks, root: Root, parts: Parts = ()) -> None:
         self._builder = builder
         self._root = root
         self._parts = parts
@@ -328,7 +333,7 @@ def parts_of(handle: Handle) -> Parts:
     return handle._parts
 
 
-def builder_of(handle: Handle) -> Builder:
+def builder_of(handle: Handle) -> Marks:
     return handle._builder
 
 

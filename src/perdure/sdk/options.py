@@ -7,8 +7,9 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from perdure.sdk.builder import Builder, Captured, Node, Reads
+from perdure.sdk.builder import Builder, Captured, Reads
 from perdure.sdk.errors import BuildError
+from perdure.sdk.graph import Node
 from perdure.sdk.handles import Handle, NamedRoot, as_condition
 from perdure.spelling import suggest
 

@@ -17,7 +17,6 @@ from perdure.sdk.schemas import converter, hints_of, schema_of
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
-    from perdure.sdk.workflows import Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,19 +86,17 @@ class Task(Generic[P, R_co]):
 
     # Wherever a workflow is expected, a task stands for a workflow of a single node.
 
-    @property
-    def _alone(self) -> Workflow[..., Any]:
-        from perdure.sdk.single import as_workflow
-
-        return as_workflow(self)
-
     def definition(self) -> dict[str, Any]:
         """The definition of the task as a workflow of one node."""
-        return self._alone.definition()
+        from perdure.sdk.single import as_workflow
+
+        return as_workflow(self).definition()
 
     @property
     def compiled(self) -> Compiled:
-        return self._alone.compiled
+        from perdure.sdk.single import as_workflow
+
+        return as_workflow(self).compiled
 
     def children(self) -> list[Any]:
         return []
