@@ -95,6 +95,8 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     config: Any = None
     inputs: dict[str, Any] = {}
     """The outputs of the edges that were taken, by node."""
+    tries: int = 0
+    """The number of the attempt as people count it, where that is another one than `attempt`, the fence (rule 2)."""
     idempotency_key: str
     checkpoint: Any = None
     queue: str = "default"

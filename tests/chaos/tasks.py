@@ -15,7 +15,7 @@ import perdure
 
 
 def record(ctx: perdure.Context) -> None:
-    line = f"{ctx.node} {ctx.idempotency_key} {ctx.attempt} {os.getpid()}\n".encode()
+    line = f"{ctx.node} {ctx.idempotency_key} {ctx._task.attempt} {os.getpid()}\n".encode()
     descriptor = os.open(os.environ["CHAOS_EFFECTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, line)
@@ -42,6 +42,6 @@ async def long(ctx: perdure.Context) -> Any:
     """The first attempt is under way until the test says so, however slow the machine is; a later one ends at once."""
     record(ctx)
     gate = Path(f"{os.environ['CHAOS_EFFECTS']}.go")
-    while ctx.attempt == 1 and not gate.exists():  # noqa: ASYNC110, ASYNC240  another process makes it
+    while ctx._task.attempt == 1 and not gate.exists():  # noqa: ASYNC110, ASYNC240  another process makes it
         await asyncio.sleep(0.02)
     return {}

@@ -34,15 +34,15 @@ def step(attempt: int, name: str) -> str:
 
 
 async def stepping(ctx: perdure.Context) -> list[str]:
-    first = await ctx.step("one", step, ctx.attempt, "one")
-    await gates[ctx.attempt].wait()
-    return [first, *[await ctx.step(name, step, ctx.attempt, name) for name in ("two", "three")]]
+    first = await ctx.step("one", step, ctx._task.attempt, "one")
+    await gates[ctx._task.attempt].wait()
+    return [first, *[await ctx.step(name, step, ctx._task.attempt, name) for name in ("two", "three")]]
 
 
 def stepping_in_thread(ctx: perdure.Context) -> list[str]:
-    first = ctx.step("one", step, ctx.attempt, "one")
-    assert locks[ctx.attempt].wait(20)
-    return [first, *[ctx.step(name, step, ctx.attempt, name) for name in ("two", "three")]]
+    first = ctx.step("one", step, ctx._task.attempt, "one")
+    assert locks[ctx._task.attempt].wait(20)
+    return [first, *[ctx.step(name, step, ctx._task.attempt, name) for name in ("two", "three")]]
 
 
 @pytest.mark.parametrize("function", ["stepping", "stepping_in_thread"])

@@ -36,6 +36,15 @@ async def test_the_function_runs_in_another_process_and_is_given_its_arguments()
         assert (await h.do(isolated("where", node="o"))).output["pid"] != os.getpid()
 
 
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_a_function_is_told_its_attempt_as_people_count_it(isolation):
+    """One attempt before it failed and one was handed back: for people, and for the function, this is the second."""
+    async with working() as h:
+        told = await h.do(call(f"{HERE}:about", isolation=isolation, attempt=3, tries=2))
+        assert told.output == ["r1", 2, "r1/n/do/x"]
+        assert told.attempt == 3, "the fence is untouched"
+
+
 async def test_a_process_is_used_again():
     async with working() as h:
         pids = {(await h.do(isolated("where", node=f"n{number}"))).output["pid"] for number in range(3)}

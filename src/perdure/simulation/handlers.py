@@ -43,7 +43,7 @@ class Handlers:
         world.checks.promises.begun(HOST.get().name)
         fault = world.chaos.draw("handler")
         if fault is not None:
-            world.note_fault(fault, f"{ctx.node} attempt {ctx.attempt}")
+            world.note_fault(fault, f"{ctx.node} attempt {ctx._task.attempt}")
         return fault, world.random.random() ** 3 * world.plan.handler_seconds
 
     def _end(self) -> None:
@@ -90,7 +90,7 @@ class Handlers:
         await asyncio.sleep(seconds)
         if random.random() < 0.1:
             ctx.heartbeat()
-            await ctx.checkpoint({"at": ctx.attempt, **self._more()})
+            await ctx.checkpoint({"at": ctx._task.attempt, **self._more()})
         if fault == "hang":
             await world.wait_for_healing()
         elif fault == "slow":

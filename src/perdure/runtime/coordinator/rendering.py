@@ -271,6 +271,7 @@ class Renderer:
             function=self.function_of(kind, config),
             config=config,
             inputs=inputs,
+            tries=0 if undo or activation.idle == 0 else activation.tries,
             idempotency_key=address.idempotency_key(activation.undone),
             checkpoint=None if undo else activation.checkpoint,
             queue=node.queue,

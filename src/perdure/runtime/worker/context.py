@@ -68,7 +68,8 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        return self._task.attempt
+        """The number of this attempt as people count it: one that was only held or handed back does not count."""
+        return self._task.tries or self._task.attempt
 
     @property
     def idempotency_key(self) -> str:
@@ -125,7 +126,7 @@ class Context:
     def log(self) -> Log:
         """The log of the run: `ctx.log("…")`, `ctx.log.warning("…")`. Lines from `info` on are kept with the run, and
         all go where Python's logging sends them."""
-        about = {"run_id": self.run_id, "node": self.node, "attempt": self.attempt, "tenant": self._task.tenant}
+        about = {"run_id": self.run_id, "node": self.node, "attempt": self._task.attempt, "tenant": self._task.tenant}
         return Log(_logger, about, self._keep_line)
 
     def _keep_line(self, level: int, text: str) -> None:
