@@ -22,6 +22,10 @@ async def until_state(server: Server, run_id: str, state: str, headers: dict[str
 
     async def there() -> Any:
         run = await server.ok(f"/runs/{run_id}", headers=headers)
+        lost = state == "completed" and run["state"] in {"failed", "cancelled"}
+        assert not lost, (
+            f"run {run_id} is {run['state']} and will not complete by itself: {run['error']}, {run['nodes']}"
+        )
         return run if run["state"] == state else None
 
     return await until_true(there, f"run {run_id} is {state}")
