@@ -7,6 +7,8 @@ and with outputs so large that they are stored as blobs; then the commands of th
 from __future__ import annotations
 
 import asyncio
+import functools
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -44,6 +46,11 @@ LONGEST = 900.0
 _WAITS = {"receive", "receive_begin", "claim", "begin"}
 """They may wait for ever, and then nobody dies after they are answered."""
 RUN = "run0"
+
+
+@functools.cache
+def _others() -> list[NodeType]:
+    return [node_type for node_type in builtin() if node_type.name != "task"]
 
 
 class OneFault(Chaos):
@@ -100,9 +107,8 @@ class Swept(World):
         self.chaos = OneFault(at, way)
         self.executions: Counter[str] = Counter()
         self.registry = Registry()
-        for node_type in builtin():
-            if node_type.name != "task":
-                self.registry.add(node_type)
+        for node_type in _others():
+            self.registry.add(node_type)
         self.registry.add(NodeType(name="task", description="Does what its config says.", handler=self.handle))
 
     async def handle(self, config: Any, ctx: Any) -> Any:
@@ -153,6 +159,11 @@ class Swept(World):
             await self.users._ask(
                 Request(kind="signal", run_id=RUN, name="go", signal="once", payload={"n": 1}, by="ann")
             )
+
+    @functools.cached_property
+    def wanted(self) -> dict[str, Any]:
+        """What the others are compared with."""
+        return self.result()
 
     def result(self) -> dict[str, Any]:
         state = self.checks.fold(RUN)
@@ -215,7 +226,18 @@ def cases(world: Swept) -> list[tuple[int, str]]:
 
 
 def sweep(reference: Reference, right: Swept, at: int, way: str) -> str:
-    """What is wrong; empty: nothing."""
+    """What is wrong; empty: nothing. As in `simulate`, garbage is collected when all of it is."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _sweep(reference, right, at, way)
+    finally:
+        gc.collect(0)
+        if collecting:
+            gc.enable()
+
+
+def _sweep(reference: Reference, right: Swept, at: int, way: str) -> str:
     with named():
         world = Swept(reference, at, way, large=right.large)
         world.run()
@@ -229,7 +251,7 @@ def sweep(reference: Reference, right: Swept, at: int, way: str) -> str:
 
 
 def _difference(world: Swept, right: Swept) -> str:
-    found, wanted = world.result(), right.result()
+    found, wanted = world.result(), right.wanted
     if found != wanted:
         return f"ends as {found}, not as {wanted}"
     if set(world.executions) != set(right.executions):

@@ -57,7 +57,7 @@ REFERENCES = [
     ),
     Reference(
         name="loop",
-        nodes=[task("a"), task("b", "a", give=[AGAIN, AGAIN, DONE], loop=loop("a")), task("z", "b")],
+        nodes=[task("a"), task("b", "a", give=[AGAIN, DONE], loop=loop("a")), task("z", "b")],
     ),
     Reference(
         name="loop in a loop",

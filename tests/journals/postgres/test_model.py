@@ -58,15 +58,13 @@ def wheel(postgres_servers):
 shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
-@pytest.mark.slow
-@shared
-@given(steps=st.lists(apart | raises, min_size=1, max_size=12))
-def test_postgres_and_the_model_agree(wheel, steps):
-    asyncio.run(compare(wheel, steps, lambda seen: seen))
+def kind_of(steps, forget, look):
+    return st.lists(steps | raises, min_size=1, max_size=12).map(lambda some: ([forget(step) for step in some], look))
 
 
 @pytest.mark.slow
 @shared
-@given(steps=st.lists(appends | raises, min_size=1, max_size=12))
-def test_postgres_and_the_model_agree_when_commits_of_one_append_meet(wheel, steps):
-    asyncio.run(compare(wheel, [forget_numbers(step) for step in steps], without_numbers))
+@given(kind_of(apart, lambda step: step, lambda seen: seen) | kind_of(appends, forget_numbers, without_numbers))
+def test_postgres_and_the_model_agree_also_when_commits_of_one_append_meet(wheel, kind):
+    steps, look = kind
+    asyncio.run(compare(wheel, steps, look))
