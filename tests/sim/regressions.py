@@ -1,7 +1,7 @@
 """Seeds that once failed, and what they found.
 
 A change of the generator or of the engine makes a seed another history: these go on as histories like any other. What they
-found is tested by itself in `test_found.py`, `tests/kernel/test_regressions.py` and `tests/kernel/rules`.
+found is tested by itself in `test_found.py`, `tests/kernel/histories` and `tests/kernel/rules`.
 """
 
 from __future__ import annotations
