@@ -5,18 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.kernel.state import RunState
-from tests.engine.helpers import (
-    ask,
-    ended,
-    finish,
-    output_of,
-    running,
-    start,
-    state_of,
-    task,
-    until,
-    workflow,
-)
+from tests.engine.helpers import ask, ended, finish, output_of, running, start, state_of, task, until, workflow
 
 R = RunState
 

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from perdure.kernel.state import RunState
 from tests.engine import tasks
-from tests.engine.helpers import (
-    ended,
-    finish,
-    output_of,
-    running,
-    start,
-    state_of,
-    task,
-    until,
-    until_true,
-    workflow,
-)
+from tests.engine.helpers import ended, finish, output_of, running, start, state_of, task, until, until_true, workflow
 
 R = RunState
 

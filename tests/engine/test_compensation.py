@@ -6,18 +6,7 @@ import msgspec
 
 from perdure.kernel.state import RunState
 from tests.engine import tasks
-from tests.engine.helpers import (
-    ask,
-    events,
-    finish,
-    running,
-    start,
-    state_of,
-    task,
-    until,
-    until_true,
-    workflow,
-)
+from tests.engine.helpers import ask, events, finish, running, start, state_of, task, until, until_true, workflow
 
 R = RunState
 

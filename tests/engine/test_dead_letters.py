@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.kernel.state import RunState
-from tests.engine.helpers import (
-    ask,
-    ended,
-    running,
-    start,
-    state_of,
-    task,
-    until,
-    workflow,
-)
+from tests.engine.helpers import ask, ended, running, start, state_of, task, until, workflow
 
 R = RunState
 QUICK = {"max_attempts": 3, "backoff_ms": 10, "jitter": False}

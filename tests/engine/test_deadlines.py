@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from perdure.kernel.state import RunState
 from tests.engine import tasks
-from tests.engine.helpers import (
-    ended,
-    finish,
-    running,
-    start,
-    task,
-    workflow,
-)
+from tests.engine.helpers import ended, finish, running, start, task, workflow
 
 R = RunState
 

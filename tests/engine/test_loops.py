@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.kernel.state import RunState
-from tests.engine.helpers import (
-    ended,
-    events,
-    finish,
-    running,
-    start,
-    task,
-    transform,
-    workflow,
-)
+from tests.engine.helpers import ended, events, finish, running, start, task, transform, workflow
 
 R = RunState
 

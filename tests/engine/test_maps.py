@@ -6,14 +6,7 @@ import pytest
 
 from perdure.kernel.state import RunState
 from tests.engine import tasks
-from tests.engine.helpers import (
-    finish,
-    output_of,
-    running,
-    task,
-    transform,
-    workflow,
-)
+from tests.engine.helpers import finish, output_of, running, task, transform, workflow
 
 R = RunState
 

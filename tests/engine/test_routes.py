@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from perdure.kernel.state import RunState
 from tests.engine import tasks
-from tests.engine.helpers import (
-    finish,
-    running,
-    state_of,
-    task,
-    until_true,
-    workflow,
-)
+from tests.engine.helpers import finish, running, state_of, task, until_true, workflow
 
 R = RunState
 

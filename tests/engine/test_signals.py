@@ -5,17 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine import tasks
-from tests.engine.helpers import (
-    ask,
-    ended,
-    finish,
-    running,
-    start,
-    state_of,
-    task,
-    until,
-    workflow,
-)
+from tests.engine.helpers import ask, ended, finish, running, start, state_of, task, until, workflow
 
 
 @pytest.mark.parametrize("early", [True, False])

@@ -6,15 +6,7 @@ import pytest
 
 from perdure.kernel.state import RunState
 from tests.engine import tasks
-from tests.engine.helpers import (
-    ask,
-    ended,
-    finish,
-    running,
-    start,
-    task,
-    workflow,
-)
+from tests.engine.helpers import ask, ended, finish, running, start, task, workflow
 
 R = RunState
 

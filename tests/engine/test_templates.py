@@ -6,17 +6,7 @@ import pytest
 
 from perdure.kernel.state import RunState
 from perdure.model import DefinitionError
-from tests.engine.helpers import (
-    compiled,
-    ended,
-    finish,
-    running,
-    start,
-    state_of,
-    task,
-    transform,
-    workflow,
-)
+from tests.engine.helpers import compiled, ended, finish, running, start, state_of, task, transform, workflow
 
 R = RunState
 

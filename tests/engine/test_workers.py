@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from perdure.kernel.state import RunState
-from tests.engine.helpers import (
-    ended,
-    finish,
-    output_of,
-    running,
-    start,
-    task,
-    workflow,
-)
+from tests.engine.helpers import ended, finish, output_of, running, start, task, workflow
 
 R = RunState
 
