@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +13,10 @@ from perdure.blobs import BlobStoreUnavailable
 from perdure.kernel.state import RunState
 from perdure.runtime.coordinator import fetcher
 from tests.engine import tasks
-from tests.engine.helpers import DEADLINE, ended, finish, opened, output_of, running, start, task, until_true, workflow
+from tests.engine.helpers import ended, finish, output_of, running, start, task, until_true, workflow
 from tests.engine.test_blobs import BIG, big, content, ref_to
-from tests.servers.s3 import BUCKET, S3Server, shared
+from tests.proxy import Proxy
+from tests.servers.s3 import BUCKET, shared
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("s3")]
@@ -54,33 +54,27 @@ async def test_wrong_keys_are_refused_and_named(tmp_path):
     await store.close()
 
 
-async def test_a_server_that_goes_away_and_comes_back_costs_time(tmp_path, monkeypatch):
+async def test_a_server_that_goes_away_and_comes_back_costs_time(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(fetcher, "_LONGEST_PAUSE", 0.2)
-    server = S3Server()
-    server.start()
-    try:
-        for name, value in server.environment().items():
-            monkeypatch.setenv(name, value)
-        engine = await opened(tmp_path, blob_url=f"s3://{BUCKET}/x")
-        await engine.hold()
-        try:
+    with Proxy(("127.0.0.1", shared().ports["s3.port"])) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{proxy.host}:{proxy.port}")
+        async with running(tmp_path, blob_url=f"s3://{BUCKET}/{tmp_path.name}") as engine:
             gate = task("g", "gate", ["a"], args={"name": "g"})
             looks = task("b", "echo", ["g"], args={"value": "{{ a.size }}"})
             await start(engine, workflow(big("a"), gate, looks, big("z", needs=["g"], args={"size": 50_000})))
             await until_true(lambda: len(tasks.seen) == 2, "the gate is reached")
-            server.stop()
+            proxy.refuse()
+            proxy.cut()
             tasks.gate_of("g").set()
             other = await finish(engine, workflow(task("x"), task("y", needs=["x"])), "r2")
             assert other.state is RunState.COMPLETED
             await until_true(lambda: len(engine.coordinator.fetcher) == 1, "it waits for the blob")
-            await asyncio.to_thread(server.start)
+            await until_true(lambda: caplog.text.count("needs_blob: ") > 1, "it has tried again in vain")
+            await until_true(lambda: "its output cannot be stored" in caplog.text, "a blob could not be written")
+            proxy.heal()
             state = await ended(engine, seconds=60)
             assert output_of(state, "b")["value"] == BIG
             assert state.find("z").output_ref == ref_to(content(50_000))
-        finally:
-            await asyncio.wait_for(engine.close(0.5), DEADLINE)
-    finally:
-        server.remove()
 
 
 def test_the_command_line_uses_it(tmp_path):
