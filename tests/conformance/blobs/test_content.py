@@ -100,7 +100,7 @@ async def test_a_reference_needs_no_scheme_and_may_say_that_it_holds_others(stor
 )
 async def test_what_is_no_reference_is_refused(store, ref):
     for ask in (store.get(A, ref), store.stat(A, ref), store.head(A, ref, 1)):
-        with pytest.raises(InvalidBlobRef, match="no reference to a blob"):
+        with pytest.raises(InvalidBlobRef, match="is not a reference to a blob"):
             await ask
 
 
