@@ -123,6 +123,10 @@ def test_every_setting_can_be_set_in_every_place(empty_folder):
             {"environ": {"PERDURE_PARTITIONS": "0"}},
             "setting partitions from PERDURE_PARTITIONS: expected `int` >= 1, got '0'",
         ),
+        (
+            {"environ": {"PERDURE_LOG_LEVEL": "loud"}},
+            "setting log_level from PERDURE_LOG_LEVEL: expected debug, info, warning or error, got 'loud'",
+        ),
         ({"environ": {"PERDURE_SWEEP_SECONDS": "nan"}}, "setting sweep_seconds from PERDURE_SWEEP_SECONDS: expected"),
         ({"environ": {}, "flags": {"partitions": 1.5}}, "setting partitions from --partitions: expected `int`"),
         ({"environ": {}, "path": "absent.toml"}, "cannot read settings from absent.toml"),

@@ -21,6 +21,10 @@ def test_a_close_name_is_suggested_and_otherwise_what_is_known() -> None:
     assert suggest("zzz", []) == "there are none"
 
 
+def test_the_beginning_of_a_name_means_that_name_rather_than_one_that_is_shorter() -> None:
+    assert suggest("timeout", ["on_timeout", "timeout_seconds"]) == "did you mean 'timeout_seconds'?"
+
+
 def test_a_long_list_is_cut() -> None:
     assert list_known([f"n{number}" for number in range(21)]).endswith("n19, …")
 

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -309,6 +309,8 @@ def _convert(name: str, value: object, source: str) -> Any:
             problem = "expected text"
         elif name.endswith("_url"):  # a URL may hold a password, so it stays out of the message
             problem = "expected a URL such as " + repr(_FIELDS[name].default)
+        elif choices := [one for one in get_args(_FIELDS[name].type) if isinstance(one, str)]:
+            problem = f"expected {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}"
         else:
             problem = f"{str(error)[0].lower()}{str(error)[1:]}, got {value!r}"
         raise SettingsInvalid(f"setting {name} from {source}: {problem}") from error

@@ -22,7 +22,11 @@ def find_close(word: str, known: Collection[str]) -> str | None:
     near: Iterable[str] = (one for one in known if len(one) <= _LONGEST)
     if len(known) > _MOST_COMPARED:
         near = (one for one in near if one[:1] == word[:1] and abs(len(one) - len(word)) <= 2)
-    close = difflib.get_close_matches(word, sorted(itertools.islice(near, _MOST_COMPARED)), n=1)
+    compared = sorted(itertools.islice(near, _MOST_COMPARED))
+    longer = [one for one in compared if word and one.startswith(f"{word}_")]
+    if len(longer) == 1:  # `timeout` means timeout_seconds, though on_timeout has fewer other letters
+        return longer[0]
+    close = difflib.get_close_matches(word, compared, n=1)
     return close[0] if close else None
 
 

@@ -35,6 +35,13 @@ async def test_errors_are_problem_details_with_a_code_and_the_id_of_the_request(
     assert re.fullmatch("[0-9a-f]{32}-[0-9a-f]+", other.headers["x-request-id"])
 
 
+async def test_a_path_outside_the_api_is_answered_with_where_it_is(server):
+    response = await server.client.get("/runs")
+    assert (response.status_code, response.json()["code"]) == (404, "no_such_route")
+    assert "there is nothing at /runs; the API is below /api/v1" in response.json()["detail"]
+    assert "below" not in (await server.get("/nosuch")).json()["detail"]
+
+
 async def test_every_mistake_of_a_query_is_named_at_once(server):
     response = await server.get("/runs?stat=failed&limit=0&state=sleeping&cursor=a&cursor=b")
     problems = {problem["path"]: problem["message"] for problem in response.json()["problems"]}

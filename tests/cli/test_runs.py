@@ -306,6 +306,18 @@ def test_a_signal_wakes_who_waits_for_it(shell, tmp_path):
     assert shell.json("runs", "signal", "r1", "go", '{"n": 1}')["outputs"] == {"a": {"n": 1}}
 
 
+def test_the_sender_of_a_signal_hears_that_nothing_waits_for_it_or_that_it_was_sent_before(shell, tmp_path):
+    file = workflow(tmp_path, "sig", {"id": "a", "type": "wait", "config": {"signal": "go"}})
+    shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
+    first = shell.run("runs", "signal", "r1", "goo", "--signal-id", "k1").stderr
+    assert "Nothing waits for goo now; it is kept until something does. a waits for go." in first
+    again = shell.run("runs", "signal", "r1", "goo", "--signal-id", "k1").stderr
+    assert "A signal with the id k1 was sent before: it counts once, and nothing changed." in again
+    right = shell.run("runs", "signal", "r1", "go", "--signal-id", "k2")
+    assert "waits" not in right.stderr
+    assert "sent before" not in right.stderr
+
+
 def test_rollback_runs_what_undoes(shell, tmp_path):
     undone = tmp_path / "undone"
     compensator = {"type": "task", "config": {"function": "tests.cli.work:note", "args": {"path": str(undone)}}}

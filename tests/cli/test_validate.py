@@ -225,6 +225,47 @@ def test_functions_are_looked_for_in_the_files_beside_it_and_never_imported(shel
         assert all(one["line"] for one in view["problems"])
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("x = 1\ndef charge(: pass\n", "shop.py, line 2: invalid syntax"), ("\0", "shop.py: source code")],
+)
+def test_a_file_that_python_cannot_read_is_named_once_with_its_line(shell, tmp_path, source, said):
+    (tmp_path / "shop.py").write_text(source)
+    nodes = [{"id": name, "type": "task", "config": {"function": "shop:charge"}} for name in "ab"]
+    (problem,) = shell.json("validate", workflow(tmp_path, "calls", *nodes))["problems"]
+    assert f"module 'shop' cannot be imported: {said}" in problem["message"]
+    assert (problem["code"], problem["severity"]) == ("bad_call", "warning")
+
+
+def test_what_is_wrong_with_a_schema_is_said_in_one_line_at_its_place(shell, tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "name: s\ninputs: {type: objct}\nnodes: [{id: a, type: transform, config: {value: 1}}]\n"
+    )
+    assert shell.error("validate", "s.yaml", code=2) == (
+        "s.yaml:2:16: error: this is no usable JSON Schema: there is no type 'objct' [invalid_schema]\n"
+        "    2 | inputs: {type: objct}\n"
+        "      |                ^^^^^ did you mean 'object'?\n"
+        "s.yaml: 1 error\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("{id: a, type: human, config: {timeout: 3}}", "did you mean 'timeout_seconds'?"),
+        ("{id: a, type: map, config: {over: abc, workflow: w}}", "'over' must be a list, got 'abc'"),
+        (
+            "{id: a, type: transform, when: b > 1, config: {value: 1}}, {id: b, type: transform, config: {value: 1}}",
+            "condition of node 'a' reads 'b', which means nothing there; a node is written ctx.b.output",
+        ),
+    ],
+)
+def test_hints_say_what_would_be_taken(shell, tmp_path, node, said):
+    (tmp_path / "w.yaml").write_text(f"name: w\nnodes: [{node}]\n")
+    problems = json.loads(shell.run("validate", "w.yaml", "--json", code=2).stdout)["problems"]
+    assert any(said in one["message"] for one in problems), problems
+
+
 def test_with_import_functions_are_looked_at_as_they_are(shell, tmp_path):
     (tmp_path / "real_shop.py").write_text("def charge(amount):\n    return amount\n")
     file = calling(tmp_path, "real_shop:charge", amuont=1)

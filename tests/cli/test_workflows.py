@@ -62,7 +62,9 @@ def test_a_patch_is_the_next_version(anywhere, tmp_path):
 @pytest.mark.slow
 def test_mistakes_are_said_in_words(anywhere, tmp_path):
     anywhere.run("workflows", "push", workflow(tmp_path, "mistaken", task("a", "echo")))
-    assert "there is no workflow nosuch" in anywhere.error("workflows", "show", "nosuch")
+    assert "there is no workflow nosuch; register it first" in anywhere.error("workflows", "show", "nosuch")
+    anywhere.run("workflows", "alias", "mistaken", "live", "1")
+    assert "has no alias liv; did you mean 'live'?" in anywhere.error("runs", "start", "mistaken@liv")
     assert "version 7" in anywhere.error("workflows", "show", "mistaken@7")
     assert "give a VERSION" in anywhere.error("workflows", "alias", "mistaken", "live", code=2)
     assert "'x' is no version" in anywhere.error("workflows", "alias", "mistaken", "live", "x", code=2)

@@ -105,9 +105,9 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     site: Site = request.app.state.site
     request_id = request.scope.get("perdure.request_id", "")
-    answer: PerdureError = NoRoute(
-        f"there is nothing at {request.url.path[:200]}; GET /openapi.json lists what there is"
-    )
+    path = request.url.path[:200]
+    place = "" if path.startswith("/api/v1") else "the API is below /api/v1, and "
+    answer: PerdureError = NoRoute(f"there is nothing at {path}; {place}GET /openapi.json lists what there is")
     if error.status_code == 405:
         answer = NoMethod(f"{request.method} is not possible here")
     try:

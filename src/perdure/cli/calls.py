@@ -81,7 +81,7 @@ def _check_all(calls: Iterable[Call], folders: list[Path], *, elsewhere: bool = 
     problems: list[Problem] = []
     lost: set[str] = set()
     """Modules and functions already reported as missing: many nodes may name one, and it is mended once."""
-    trees: dict[str, ast.Module | None] = {}
+    trees: dict[str, ast.Module | str | None] = {}
     for call in calls:
         module, colon, name = call.reference.partition(":")
         if call.reference in functions.names():
@@ -93,9 +93,12 @@ def _check_all(calls: Iterable[Call], folders: list[Path], *, elsewhere: bool = 
             problems.append(_warn(f"{call.path}.function", f"{call.what}: {_explain_bare(module, folders)}"))
             continue
         if module not in trees:
-            trees[module] = _read(module, folders)
+            trees[module] = _parse(module, folders)
         tree = trees[module]
-        if tree is not None and "." not in name:
+        if isinstance(tree, str):
+            lost.add(module)
+            problems.append(_warn(f"{call.path}.function", f"{call.what}: {tree}"))
+        elif tree is not None and "." not in name:
             problems += _check(call, module, name, tree)
         elif tree is None and module in sys.modules:
             problems += _check_loaded(call, module, name)
@@ -191,6 +194,12 @@ def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
 
 def _read(module: str, folders: list[Path]) -> ast.Module | None:
     """The source of a module. None: it is not a readable file here; it may be installed where workers run."""
+    found = _parse(module, folders)
+    return None if isinstance(found, str) else found
+
+
+def _parse(module: str, folders: list[Path]) -> ast.Module | str | None:
+    """The source of a module, or why Python cannot read its file. None: there is no such file here."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -199,8 +208,11 @@ def _read(module: str, folders: list[Path]) -> ast.Module | None:
             if file.is_file() and file.stat().st_size <= _LARGEST:
                 try:
                     return ast.parse(file.read_bytes())
-                except (SyntaxError, ValueError):
-                    return None
+                except SyntaxError as error:
+                    where = file.name if error.lineno is None else f"{file.name}, line {error.lineno}"
+                    return f"module '{module}' cannot be imported: {where}: {error.msg}; mend the file"
+                except ValueError as error:  # a null byte
+                    return f"module '{module}' cannot be imported: {file.name}: {error}; mend the file"
     return None
 
 

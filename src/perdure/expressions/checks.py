@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure.expressions.conditions import find_problems
-from perdure.expressions.schemas import SchemaInvalid, check, find_mistake
+from perdure.expressions.schemas import SchemaInvalid, check, compile_schema, find_mistake
 from perdure.expressions.templates import find_mistake as find_template_mistake
 from perdure.model.ir import IR, Condition, Node
 from perdure.model.problems import Path, Problem, format_path
@@ -22,9 +22,10 @@ def check_parts(ir: IR) -> tuple[Problem, ...]:
         for inside, message in find_problems(condition.kind, condition.spec)
     ]
     for path, schema in _schemas(ir):
-        message = find_mistake(schema)
-        if message is not None:
-            found.append((path, "invalid_schema", message))
+        try:
+            compile_schema(schema)
+        except SchemaInvalid as error:
+            found.append(((*path, *error.place), "invalid_schema", error.message))
     known = {node.id for node in ir.nodes if node is not None}
     for path, text in find_templates(ir):
         message = find_template_mistake(text, known)

@@ -19,6 +19,7 @@ from perdure.expressions.budget import Budget
 from perdure.expressions.patterns import PatternError
 from perdure.expressions.schema_cost import Cost, TooCostly, count_values
 from perdure.plain_text import cut
+from perdure.spelling import suggest
 
 MAX_SCHEMA = 1_000_000
 ERROR_STEPS = 8_000
@@ -26,6 +27,7 @@ ERROR_STEPS = 8_000
 _STEPS_A_STEP = 25  # keywords checked in the time of one step of a `Budget`
 _MOST = 20
 _LONGEST = 300
+_TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 19, dfa_size_limit=1 << 19)
 
 
@@ -34,6 +36,11 @@ class SchemaInvalid(PerdureError):
 
     code = "invalid_schema"
     status = 422
+
+    def __init__(self, message: str, place: tuple[str | int, ...] = ()) -> None:
+        """`place` is where in the schema it is wrong, as far as that is known."""
+        super().__init__(message)
+        self.place = place
 
 
 def _deny(uri: str) -> Any:
@@ -105,10 +112,23 @@ def _compile(text: bytes) -> Schema:
         schema = msgspec.json.decode(text)
         cost = Cost(schema)
         return Schema(_make_validator(schema), cost)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
+    except jsonschema_rs.ValidationError as error:
+        said = cut(_explain(error), _LONGEST)
+        raise SchemaInvalid(f"this is no usable JSON Schema: {said}", tuple(error.instance_path)) from None
+    except (jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         raise SchemaInvalid(f"this is no usable JSON Schema: {cut(str(error), _LONGEST)}") from None
     except (TooCostly, PatternError) as error:
         raise SchemaInvalid(f"this JSON Schema cannot be used: {error}") from None
+
+
+def _explain(error: Any) -> str:
+    """What is wrong with a schema, in one line; the library's own text quotes the schemas that schemas have to fit."""
+    if "type" in error.instance_path[-2:] and error.kind.name == "anyOf":
+        names = error.instance if isinstance(error.instance, list) else [error.instance]
+        for name in names:
+            if isinstance(name, str) and name not in _TYPES:
+                return f"there is no type '{cut(name, 80)}'; {suggest(name, _TYPES)}"
+    return next(iter(str(error.message).splitlines()), "")
 
 
 def compile_schema(schema: Any) -> Schema:

@@ -149,7 +149,9 @@ class _Collector:
                 for name in bare:
                     own = name == self._graph.ids[i] and roots is _ROUTING_ROOTS
                     way = "its own output is written output" if own else f"a node is written ctx.{name}.output"
-                    self._problems.error("bad_reference", where, f"condition of {what} reads '{name}'; {way}")
+                    self._problems.error(
+                        "bad_reference", where, f"condition of {what} reads '{name}', which means nothing there; {way}"
+                    )
                 after = roots is _ROUTING_ROOTS  # routing comes after the node's own output
                 every += [r for r in found if self._accept(r, where, i, roots, what, may_read_self=after)]
         except BadExpression as error:

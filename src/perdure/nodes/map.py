@@ -37,7 +37,7 @@ TYPE = NodeType(
         "type": "object",
         "required": ["over"],
         "properties": {
-            "over": {"type": ["array", "string"], "description": "a list, or a template that gives one"},
+            "over": {"type": "array", "description": "a list, or a template that gives one"},
             "node": {"type": "object", "description": "what each item does; it reads {{ item }}"},
             "workflow": {"type": "string", "minLength": 1},
             "inputs": {"description": "of each child run, with workflow"},

@@ -11,6 +11,7 @@ from perdure.archive import LATEST, choose_version
 from perdure.errors import NotFound
 from perdure.journal import WorkflowVersion
 from perdure.service.tenancy import Tenancy
+from perdure.spelling import suggest
 
 MOST_VERSION = 2**31 - 1
 
@@ -42,9 +43,8 @@ async def get_version(tenancy: Tenancy, name: str, which: str = "", key: str = "
     elif which and which != LATEST:
         alias = await tenancy.archive.find_alias(tenancy.tenant, name, which)
         if alias is None:
-            raise NotFound(
-                f"workflow {name[:200]} has no alias {which[:80]}; GET /workflows/{{name}}/aliases lists them"
-            )
+            known = [one.alias for one in (await tenancy.archive.list_aliases(tenancy.tenant, name)).items]
+            raise NotFound(f"workflow {name[:200]} has no alias {which[:80]}; {suggest(which, [*known, LATEST])}")
         version = choose_version(alias, key)
     if version is not None and version > MOST_VERSION:
         version = MOST_VERSION
@@ -53,5 +53,5 @@ async def get_version(tenancy: Tenancy, name: str, which: str = "", key: str = "
     )
     if found is None:
         what = f"workflow {name[:200]}" + (f" version {version}" if version is not None else "")
-        raise NotFound(f"there is no {what}; POST /workflows registers one")
+        raise NotFound(f"there is no {what}; register it first (perdure workflows push FILE, or POST /workflows)")
     return found

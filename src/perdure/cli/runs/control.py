@@ -157,5 +157,33 @@ def signal(
     from perdure.cli.source import read_value
 
     value = None if payload is None else read_value(payload)
-    send: Ask = lambda backend, run: backend.runs.signal(run, name, value, signal_id=signal_id or None)  # noqa: E731
+    notes: list[str] = []
+
+    async def send(backend: Backend, run: str) -> None:
+        notes.append(await _foresee_signal(backend, run, name, signal_id))
+        await backend.runs.signal(run, name, value, signal_id=signal_id or None)
+
     _decide(where, run_id, by, as_json, f"Sent {name} to", send)
+    if not as_json and notes[0]:
+        say(notes[0])
+
+
+async def _foresee_signal(backend: Backend, run_id: str, name: str, signal_id: str) -> str:
+    """What the sender of a signal may not expect: that it was sent before, or that nothing waits for it."""
+    from perdure.cli.backend import MOST, get_run
+    from perdure.spelling import find_close
+
+    if signal_id:
+        events: Any = backend.runs.events(run_id, limit=MOST)
+        async for event in events:
+            if event["type"] == "run.signalled" and event["data"].get("signal") == signal_id:
+                return f"A signal with the id {signal_id} was sent before: it counts once, and nothing changed."
+    nodes = (await get_run(backend, run_id, outputs=False))["nodes"]
+    waits = {
+        key: node["waiting_for"] for key, node in nodes.items() if node["state"] == "waiting" and "waiting_for" in node
+    }
+    waited = {wait["name"]: key for key, wait in waits.items() if wait["kind"] == "signal"}
+    if name in waited or not waited:
+        return ""
+    close = find_close(name, waited) or next(iter(waited))
+    return f"Nothing waits for {name} now; it is kept until something does. {waited[close]} waits for {close}."
