@@ -220,7 +220,7 @@ async def test_many_conditions_share_a_budget(tmp_path):
     definition = {
         "name": "w",
         "nodes": [
-            {"id": "a", "type": "transform", "config": {"value": "{{ inputs }}"}, "branch": {"rules": [rule] * 200, "default": ["b"]}},
+            {"id": "a", "type": "transform", "config": {"value": "{{ inputs }}"}, "branch": {"rules": [rule] * 100, "default": ["b"]}},
             {"id": "b", "type": "transform", "config": {"value": 1}, "dependencies": ["a"]},
         ],
     }  # fmt: skip
