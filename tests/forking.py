@@ -59,9 +59,10 @@ IMPORTED = (
 
 CLIENT = """#!{python} -IS
 import _socket, os, sys
-if "PYTHONPATH" in os.environ:  # what was imported is not what it would import
+is_script = sys.argv[1:] and sys.argv[1].endswith(".py")
+if "PYTHONPATH" in os.environ or {program!r} == "python" and not is_script:  # what was imported is not what it would import
     os.execv({real!r}, [{real!r}, *sys.argv[1:]])
-words = [b"perdure", os.getcwdb(), *map(os.fsencode, sys.argv[1:]), *(b"=".join(pair) for pair in os.environb.items())]
+words = [{program!r}.encode(), os.getcwdb(), *map(os.fsencode, sys.argv[1:]), *(b"=".join(pair) for pair in os.environb.items())]
 asked = b"\\0".join([b"%d" % (len(sys.argv) - 1), *words])
 files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -148,7 +149,7 @@ def run(
 
 @functools.cache
 def commands() -> str:
-    """The folder with a `perdure` for this test process."""
+    """The folder with a `perdure` for this test process, and with a `python` for scripts."""
     folder = tempfile.TemporaryDirectory(prefix="perdure-forking-")
     address = f"{folder.name}/socket"
     with socket.socket(socket.AF_UNIX) as listening:
@@ -163,9 +164,11 @@ def commands() -> str:
         folder.cleanup()
 
     atexit.register(end)
-    client = Path(folder.name, "perdure")
-    client.write_text(CLIENT.format(python=sys.executable, real=str(REAL), address=address))
-    client.chmod(0o755)
+    for program in ("perdure", "python"):
+        client = Path(folder.name, program)
+        real = str(REAL.with_name(program))
+        client.write_text(CLIENT.format(python=sys.executable, program=program, real=real, address=address))
+        client.chmod(0o755)
     return folder.name
 
 
