@@ -164,10 +164,10 @@ def commands() -> str:
         folder.cleanup()
 
     atexit.register(end)
-    for program in ("perdure", "python"):
-        client = Path(folder.name, program)
-        real = str(REAL.with_name(program))
-        client.write_text(CLIENT.format(python=sys.executable, program=program, real=real, address=address))
+    for name in ("perdure", "python"):
+        client = Path(folder.name, name)
+        real = str(REAL.with_name(name))
+        client.write_text(CLIENT.format(python=sys.executable, program=name, real=real, address=address))
         client.chmod(0o755)
     return folder.name
 

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import ssl
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ import perdure
 from perdure.api.app import NOUNS
 from perdure.client import AsyncClient, Client, approvals, audit, blobs, dead_letters, keys, runs, system, workflows
 from perdure.client.operations import AsyncNoun, Noun, listing, operation, streaming
+from perdure.client.sockets import _checks
 from tests.client import generate
 
 SAMPLES = {"definition": {}, "operations": [], "file": {}, "data": b"", "roles": ["viewer"], "version": 1, "seq": 1}
@@ -151,3 +153,11 @@ def test_a_client_needs_neither_engine_nor_server():
         "spelling",
         "tempo",
     }
+
+
+def test_authorities_are_read_where_something_is_encrypted_and_nobody_is_trusted_elsewhere():
+    assert _checks("https://perdure.example", True) is True
+    nobody = _checks("http://127.0.0.1:1", True)
+    assert isinstance(nobody, ssl.SSLContext)
+    assert (nobody.verify_mode, nobody.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert nobody.get_ca_certs() == []
