@@ -110,8 +110,7 @@ def grow(chance: random.Random, depth: int = 0) -> Any:
             return {key: grow(chance, depth + 1) for key in keys}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 20))])
 def test_json_in_pieces_is_the_same_json(seed, monkeypatch):
     chance = random.Random(seed)
     for name, value in {"LIGHT": 5, "_CHARACTERS": 2, "LIGHT_BYTES": 10, "_MANY": 3}.items():
