@@ -273,3 +273,10 @@ def test_no_page_and_no_demo_spells_who_decides_in_the_other_way():
         if page.suffix in (".md", ".py", ".yaml", ".sh"):
             for line in page.read_text(encoding="utf-8").splitlines():
                 assert not ("approvals" in line and " --as " in line), f"{page}: {line}"
+
+
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_every_setting_that_a_process_of_several_lacks_is_named_at_once(shell, command):
+    text = shell.error(command, code=2)
+    for name in ("PERDURE_DATABASE_URL", "PERDURE_REDIS_URL", "PERDURE_SIGNING_KEYS"):
+        assert name in text

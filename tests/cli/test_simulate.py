@@ -42,9 +42,14 @@ def test_the_briefing_as_json(shell):
     }
     assert (data["workflow"], data["ok"], data["start"], data["seeds"]) == ("briefing", True, 10, 5)
     assert data["inputs"] == {"city": "x"}
+    message = data["ends"][0].pop("message")
+    assert message.startswith("template ")
     assert data["ends"] == [
         {"state": "failed", "reason": "line: template_error", "seeds": 5, "share": 1.0, "example": 10}
     ]
+    table = " ".join(shell.run("simulate", BRIEFING, "--seeds", 5, "--start", 10).stdout.split())
+    assert f"line: template_error: {message[:20]}" in table, "the table says why, not only the code"
+    data["ends"][0]["message"] = message
     assert data == shell.json("simulate", BRIEFING, "--seeds", 5, "--start", 10)
 
 

@@ -166,11 +166,11 @@ def test_an_approval_is_found_and_decided(client):
     links = client.approvals.make_links(approval, "ben", expires_seconds=60)
     assert links["approve"] != links["reject"]
     with pytest.raises(Conflict) as caught:
-        client.approvals.decide(approval, "approve", approver="eve")
+        client.approvals.decide(approval, "approve", by="eve")
     assert caught.value.code == "not_an_approver"
-    handed = client.approvals.delegate(approval, "carl", comments="away", approver="ben")
+    handed = client.approvals.delegate(approval, "carl", comments="away", by="ben")
     assert handed["approvers"] == ["anna", "carl"]
-    decided = client.approvals.decide(approval, "approve", comments="fine", data={"limit": 3}, approver="anna")
+    decided = client.approvals.decide(approval, "approve", comments="fine", data={"limit": 3}, by="anna")
     assert decided["state"] == "decided"
     output = client.runs.wait(run_id)["outputs"]["ask"]
     assert (output["decided_by"], output["comments"], output["data"]) == ("anna", "fine", {"limit": 3})

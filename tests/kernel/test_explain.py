@@ -98,13 +98,18 @@ def test_held_because_no_worker_can_take_it():
     run = start(node("a", queue="gpu"))
     run.tell(c.HoldBack, address=Address("run", "a"))
     assert explain(run.state, "a") == (
-        "a is ready, but no worker on queue 'gpu' has what 'task' needs; start one that does."
+        "a is ready, but no worker on queue 'gpu' has what 'task' needs; start one that does. `perdure worker --queues gpu` starts "
+        "one for that queue."
     )
 
 
 def test_queued():
     run = start(node("a"))
     assert explain(run.state, "a") == "a is queued in 'default' (attempt 1); no worker is known to run it yet."
+    run = start(node("a", queue="heavy"))
+    assert explain(run.state, "a").endswith(
+        "no worker is known to run it yet. `perdure worker --queues heavy` starts one for that queue."
+    )
 
 
 def test_running():

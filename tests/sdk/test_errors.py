@@ -80,6 +80,7 @@ def refusal(body, **inputs: Any) -> str:
         (lambda h: echo({"a": [math.inf]}), ["argument 'value' of echo['a'][0] is inf"]),
         (lambda h: fetch(), ["fetch(city: 'str')", "missing a required argument: 'city'"]),
         (lambda h: fetch("a", town=1), ["unexpected keyword argument 'town'"]),
+        (lambda h: fetch(citty="a"), ["unexpected keyword argument 'citty', missing", "did you mean 'city'?"]),
         (lambda h: fetch.options(retries=3)("a"), ["no option 'retries'", "did you mean 'retry'"]),
         (lambda h: perdure.approval(aprovers=["ann"]), ["no option 'aprovers'", "did you mean 'approvers'"]),
         (lambda h: perdure.approval(titel="Pay?"), ["no option 'titel'", "did you mean 'title'"]),

@@ -135,7 +135,7 @@ def test_a_file_in_a_package_may_import_from_it(folder):
         ("syntax.py", "def", "cannot import syntax.py, line 1: SyntaxError"),
         ("json.py", "x = 1", "a module named json is loaded already; rename the file"),
         ("two.dots.py", "x = 1", "rename the file"),
-        ("flows.py", FLOWS, "flows.py has 2 of them: inner, outer; name one, such as flows.py:inner"),
+        ("flows.py", FLOWS, "flows.py has 2 workflows: inner, outer; name one, such as flows.py:inner"),
         ("flows.py:oter", FLOWS, "flows.py has no workflow or task oter; did you mean 'outer'?"),
         ("missing.py", None, "there is no file missing.py"),
     ],

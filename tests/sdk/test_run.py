@@ -110,6 +110,7 @@ def test_an_input_may_have_the_name_of_an_option():
     [
         ({}, r"inputs of briefing\(city: 'str'\): missing a required argument: 'city'"),
         ({"city": "x", "town": "y"}, "unexpected keyword argument 'town'"),
+        ({"town": "y"}, "unexpected keyword argument 'town', missing a required argument: 'city'"),
         ({"city": object()}, "the inputs are not JSON"),
     ],
 )

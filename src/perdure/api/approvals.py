@@ -65,7 +65,7 @@ async def decide(call: Call, body: Decide) -> Any:
     refused.
     """
     return await call.service.approvals.decide(
-        call.path("approval_id"), body.decision, comments=body.comments, data=body.data, approver=body.approver
+        call.path("approval_id"), body.decision, comments=body.comments, data=body.data, by=body.approver
     )
 
 
@@ -89,7 +89,7 @@ class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def delegate(call: Call, body: Delegate) -> Any:
     """Let another person decide an approval in your place. Its quorum and the votes already given stay as they are."""
     return await call.service.approvals.delegate(
-        call.path("approval_id"), body.to, comments=body.comments, approver=body.approver
+        call.path("approval_id"), body.to, comments=body.comments, by=body.approver
     )
 
 

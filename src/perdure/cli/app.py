@@ -92,7 +92,7 @@ SECTIONS = {
 def app() -> None:
     """Perdure runs workflows that survive whatever dies in the middle.
 
-    Describe a graph in YAML or JSON, run it with `perdure run FILE`, and when the process is killed,
+    Describe a graph in YAML, JSON or Python, run it with `perdure run FILE`, and when the process is killed,
     run it again: it goes on from where it was.
 
     \b

@@ -199,7 +199,7 @@ def delegate(approval_id: str, to: str, comments: str, by: str | None, where: Wh
     """Let TO decide in your place. The quorum stays, and so do the votes of the others."""
 
     def ask(backend: Backend, found: str) -> Awaitable[Any]:
-        return backend.approvals.delegate(found, to, comments=comments, approver=by)
+        return backend.approvals.delegate(found, to, comments=comments, by=by)
 
     view, hint = asyncio.run(_ask(where, approval_id, ask))
     if as_json:
@@ -214,7 +214,7 @@ def _decide(
     where: Where, name: str, decision: Decision, comments: str, data: Any, by: str | None, as_json: bool
 ) -> None:
     def ask(backend: Backend, found: str) -> Awaitable[Any]:
-        return backend.approvals.decide(found, decision, comments=comments, data=data, approver=by)
+        return backend.approvals.decide(found, decision, comments=comments, data=data, by=by)
 
     view, hint = asyncio.run(_ask(where, name, ask))
     if as_json:

@@ -77,16 +77,17 @@ def need_both(settings: Settings, command: str) -> None:
     from perdure.deployment import is_postgres
     from perdure.errors import SettingsInvalid
 
-    if not settings.signing_keys:
-        raise SettingsInvalid(
-            f"`perdure {command}` does not start without keys that sign what goes through Redis, or whoever can write there decides for "
-            'every run; set PERDURE_SIGNING_KEYS the same everywhere, for example to "k1:$(openssl rand -base64 32)", or to "none" '
-            "where nobody else reaches Redis"
-        )
     missing = [] if is_postgres(settings.database_url) else ["database_url=postgresql://… (PERDURE_DATABASE_URL)"]
     missing += [] if settings.redis_url else ["redis_url=redis://… (PERDURE_REDIS_URL)"]
+    keys = (
+        "keys that sign what goes through Redis, or whoever can write there decides for every run; set PERDURE_SIGNING_KEYS the same "
+        'everywhere, for example to "k1:$(openssl rand -base64 32)", or to "none" where nobody else reaches Redis'
+    )
     if missing:
+        also = "" if settings.signing_keys else f". It also needs {keys}"
         raise SettingsInvalid(
             f"`perdure {command}` is one of several processes that share runs, and needs {' and '.join(missing)}; "
-            "`perdure dev` is everything in one process, and `perdure dev --distributed` starts private servers"
+            f"`perdure dev` is everything in one process, and `perdure dev --distributed` starts private servers{also}"
         )
+    if not settings.signing_keys:
+        raise SettingsInvalid(f"`perdure {command}` does not start without {keys}")

@@ -166,7 +166,7 @@ def _as_data(report: Report, setting: Setting) -> dict[str, Any]:
         "inputs": setting.inputs,
         "ends": [
             {"state": end.state, "reason": end.reason, "seeds": end.seeds, "share": end.seeds / report.seeds}
-            | {"example": end.example}
+            | {"message": end.message, "example": end.example}
             for end in report.ends
         ],
         "never_reached": report.never_reached,

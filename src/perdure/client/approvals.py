@@ -39,19 +39,17 @@ class ApprovalsCalls:
         *,
         comments: str = "",
         data: Any = None,
-        approver: str | None = None,
+        by: str | None = None,
     ) -> Call[v.Approval]:
-        """Vote on an approval. `data` is what the form asks for; `approver` names the person who votes, where the
+        """Vote on an approval. `data` is what the form asks for; `by` names the person who votes, where the
         server has no authentication."""
-        body = {"decision": decision, "comments": comments, **given(data=data, approver=approver)}
+        body = {"decision": decision, "comments": comments, **given(data=data, approver=by)}
         return post("approvals", approval_id, "decide", body=body)
 
     @operation
-    def delegate(
-        self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None
-    ) -> Call[v.Approval]:
+    def delegate(self, approval_id: str, to: str, *, comments: str = "", by: str | None = None) -> Call[v.Approval]:
         """Let another person decide in the caller's place. The quorum stays, and so do the votes of the others."""
-        body = {"to": to, "comments": comments, **given(approver=approver)}
+        body = {"to": to, "comments": comments, **given(approver=by)}
         return post("approvals", approval_id, "delegate", body=body)
 
     @operation

@@ -174,7 +174,7 @@ def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> st
             queued = f"{who} is queued in {node.queue!r} (attempt {activation.tries})"
             if seen.blind:
                 return f"{queued}, and may be running already: {seen.blind}."
-            return f"{queued}; no worker is known to run it yet."
+            return f"{queued}; no worker is known to run it yet.{_start_worker(node)}"
         case N.RUNNING:
             return _running(who, activation.tries, Working(activation.worker, activation.started_at))
         case N.RETRYING:
@@ -241,12 +241,19 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def _start_worker(node: Node) -> str:
+    """The way out where perhaps no worker serves the node's queue; the default queue is served wherever runs are."""
+    return "" if node.queue == "default" else f" `perdure worker --queues {node.queue}` starts one for that queue."
+
+
 def _held(who: str, node: Node, activation: Activation) -> str:
     if activation.reason == "no_worker" and activation.detail:
-        return f"{who} is ready, and held until a worker is there that can run it: {activation.detail}."
+        held = f"{who} is ready, and held until a worker is there that can run it: {activation.detail}."
+        return held + _start_worker(node)
     if activation.reason == "no_worker":
         return (
             f"{who} is ready, but no worker on queue {node.queue!r} has what {node.type!r} needs; start one that does."
+            + _start_worker(node)
         )
     if activation.reason == "paused":
         return f"{who} is ready, but the run is paused; resume it."

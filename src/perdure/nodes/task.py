@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from perdure import functions
 from perdure.nodes.registry import NodeType, Path
 from perdure.outcomes import Failure
+from perdure.spelling import find_close
 
 _COLLECTING = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 _BY_NAME = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
@@ -53,8 +54,20 @@ class Shape:
         try:
             self.signature.bind(**arguments)
         except TypeError as error:
-            return str(error)
+            return explain_misfit(self.signature, arguments, error)
         return None
+
+
+def explain_misfit(signature: inspect.Signature, given: Iterable[str], error: TypeError) -> str:
+    """What `bind` says of these named arguments, with the wrong name too: it names the argument that is missing for it."""
+    said = str(error)
+    parameters = signature.parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.kind in _BY_NAME]
+    wrong = next((name for name in given if name not in names), None)
+    if wrong is None or "unexpected" in said or any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return said
+    close = find_close(wrong, names)
+    return f"unexpected keyword argument '{wrong}', {said}" + (f"; did you mean '{close}'?" if close else "")
 
 
 def _find_context(signature: inspect.Signature | None) -> str | None:

@@ -116,8 +116,9 @@ def _choose(module: types.ModuleType, name: str, file: str) -> Workflow[..., Any
         raise LoadError(
             f"{file} has no workflow; decorate a function with @perdure.workflow, or a single one with @perdure.task"
         )
+    what = "workflows" if workflows else "tasks"
     raise LoadError(
-        f"{file} has {len(candidates)} of them: {_list(candidates)}; name one, such as {file}:{next(iter(candidates))}"
+        f"{file} has {len(candidates)} {what}: {_list(candidates)}; name one, such as {file}:{next(iter(candidates))}"
     )
 
 

@@ -25,6 +25,7 @@ from perdure.expressions.inputs import find_unknown
 from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 from perdure.kernel.state import NodeState
 from perdure.model import Compiled, compile_definition, compile_text
+from perdure.nodes.task import explain_misfit
 from perdure.opening import load_settings, make_folder, open_engine
 from perdure.plain import NotData, to_data
 from perdure.runtime.failures import show_details
@@ -296,7 +297,8 @@ def _check_inputs(workflow: Workflow[..., Any], values: dict[str, Any]) -> None:
     try:
         workflow.signature.bind(**values)
     except TypeError as error:
-        raise PerdureError(f"inputs of {workflow.name}{workflow.signature}: {error}") from None
+        said = explain_misfit(workflow.signature, values, error)
+        raise PerdureError(f"inputs of {workflow.name}{workflow.signature}: {said}") from None
 
 
 class _Session:
@@ -421,7 +423,7 @@ class _Session:
                 if vote is None:
                     self._left.add(ask.name)
                     continue
-                about: dict[str, Any] = {"approver": vote.by or None, "comments": vote.comments, "data": vote.data}
+                about: dict[str, Any] = {"by": vote.by or None, "comments": vote.comments, "data": vote.data}
                 decide = self._service.approvals.decide(ask.name, vote.decision, **about)
                 await _unless("already_decided", decide)  # by another approver, meanwhile
                 return ask.run_id

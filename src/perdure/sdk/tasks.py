@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from perdure import functions
-from perdure.nodes.task import Shape
+from perdure.nodes.task import Shape, explain_misfit
 from perdure.runtime.worker.context import Context, LocalContext
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
@@ -154,7 +154,7 @@ class _About:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise BuildError(f"{self.name}{self.signature}: {error}") from None
+            raise BuildError(f"{self.name}{self.signature}: {explain_misfit(self.signature, kwargs, error)}") from None
         arguments = bound.arguments
         for parameter in self.signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD and parameter.name in arguments:
@@ -170,7 +170,7 @@ class _About:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.name}(): {error}") from None
+            raise TypeError(f"{self.name}(): {explain_misfit(self.signature, kwargs, error)}") from None
         return self.function(**bound.arguments, **{context: LocalContext(self.name, is_async=self.shape.is_async)})
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from perdure.model import Compiled, compile_definition
 from perdure.model.collecting import no_collection
+from perdure.nodes.task import explain_misfit
 from perdure.plain import NotData, to_data
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
@@ -94,7 +95,9 @@ class Workflow(Generic[P, R]):
         try:
             arguments = self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise BuildError(f"{self.name}{self._signature}: {error}") from None
+            raise BuildError(
+                f"{self.name}{self._signature}: {explain_misfit(self._signature, kwargs, error)}"
+            ) from None
         built = self.build()
         known = builder.children.setdefault(self.name, self)
         if known is not self and known.build().definition != built.definition:

@@ -97,13 +97,13 @@ class Approvals:
         *,
         comments: str = "",
         data: Any = None,
-        approver: str | None = None,
+        by: str | None = None,
     ) -> View:
-        """Vote as the principal. Without authentication, `approver` names the person who votes."""
+        """Vote as the principal. Without authentication, `by` names the person who votes."""
         tenancy = self._tenancy
         row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
-        if approver is not None and not local:
+        if by is not None and not local:
             raise Forbidden(f"{tenancy.by} can decide in no other name; leave 'approver' out")
         seat = None if local else await self._check_seat(row)
         request = Request(
@@ -113,13 +113,13 @@ class Approvals:
             decision=decision,
             comments=comments,
             data=data,
-            by=approver or tenancy.by,
+            by=by or tenancy.by,
             approver=seat,
         )
         await tenancy.ask(request)
         return approval_view(await tenancy.get_approval(approval_id))
 
-    async def delegate(self, approval_id: str, to: str, *, comments: str = "", approver: str | None = None) -> View:
+    async def delegate(self, approval_id: str, to: str, *, comments: str = "", by: str | None = None) -> View:
         """Let another person decide in the principal's place."""
         tenancy = self._tenancy
         row = await tenancy.get_approval(approval_id)
@@ -127,7 +127,7 @@ class Approvals:
         if to.startswith(ROLE):
             message = f"a vote is handed over to one person, and {to} may be many; name the person"
             raise Invalid(message, [Trouble("to", "wrong_value", message)])
-        if approver is not None and not local:
+        if by is not None and not local:
             raise Forbidden(f"{tenancy.by} can delegate in no other name; leave 'approver' out")
         seat = None if local else await self._check_seat(row)
         request = Request(
@@ -136,7 +136,7 @@ class Approvals:
             approval=row.approval_id,
             to=to,
             comments=comments,
-            by=approver or tenancy.by,
+            by=by or tenancy.by,
             approver=seat,
         )
         await tenancy.ask(request)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from perdure.plain_text import cut
+
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """One way in which histories ended."""
@@ -12,9 +14,17 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     """A state of the run, `stuck`, `endless`, or `broken` when Perdure broke a rule of its own."""
     reason: str = ""
     """Which node failed with which code, for runs that did not complete."""
+    message: str = ""
+    """What the error of the example says."""
     seeds: int = 0
     example: int = 0
     """The first seed that ended like this."""
+
+    @property
+    def why(self) -> str:
+        """The reason, with what the error of the example says."""
+        said = " ".join(self.message.split())
+        return f"{self.reason}: {cut(said, 160)}" if said else self.reason
 
     @property
     def bad(self) -> bool:
@@ -53,7 +63,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """Rows for a table: end state, seeds, share, example seed, reason."""
         return [
-            (end.state, str(end.seeds), f"{100 * end.seeds / max(self.seeds, 1):.1f}%", str(end.example), end.reason)
+            (end.state, str(end.seeds), f"{100 * end.seeds / max(self.seeds, 1):.1f}%", str(end.example), end.why)
             for end in self.ends
         ]
 

@@ -28,6 +28,7 @@ class _History(msgspec.Struct, kw_only=True):
     seed: int
     state: str
     reason: str
+    message: str
     failure: Failed | None
     reached: set[str]
     events: int
@@ -84,7 +85,7 @@ def simulate_setting(setting: Setting, seeds: range, progress: Callable[[int, in
     for done, seed in enumerate(seeds, 1):
         history = _summarise(_play(setting, rough_plan(setting, seed)))
         kind = (history.state, history.reason)
-        known = ends.get(kind) or End(state=kind[0], reason=kind[1], example=seed)
+        known = ends.get(kind) or End(state=kind[0], reason=kind[1], message=history.message, example=seed)
         ends[kind] = msgspec.structs.replace(known, seeds=known.seeds + 1)
         reached |= history.reached
         digest.update(history.digest.encode())
@@ -125,7 +126,7 @@ def _play(setting: Setting, plan: Plan, *, tracing: bool = False) -> UserWorld:
 
 def _summarise(world: UserWorld) -> _History:
     failure = world.failures[0] if world.failures else None
-    state, reason, reached = "broken", "", set()
+    state, reason, message, reached = "broken", "", "", set()
     for run_id in world.store.runs:
         folded = world.checks.fold(run_id)
         reached |= {f"{folded.workflow}/{folded.name(a.node)}" for a in folded.activations.values() if a.attempt}
@@ -134,6 +135,7 @@ def _summarise(world: UserWorld) -> _History:
         state = last.state.value
         if last.error is not None and state != "completed":
             reason = f"{last.failed_node}: {last.error.code}" if last.failed_node else last.error.code
+            message = last.error.message
     elif failure.rule in _OURS:
         state = failure.rule
         reason = ", ".join(_open_nodes(world)) if state == "stuck" else ""
@@ -143,6 +145,7 @@ def _summarise(world: UserWorld) -> _History:
         seed=world.plan.seed,
         state=state,
         reason=reason,
+        message=message,
         failure=failure,
         reached=reached,
         events=sum(run.seq for run in world.store.runs.values()),

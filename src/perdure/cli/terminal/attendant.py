@@ -70,7 +70,7 @@ class People:
         by = (vote.by or None) if me["kind"] == "local" else None
         about: dict[str, Any] = {"comments": vote.comments, "data": vote.data}
         try:
-            await self._backend.approvals.decide(ask.name, vote.decision, approver=by, **about)
+            await self._backend.approvals.decide(ask.name, vote.decision, by=by, **about)
         except PerdureError as error:
             return error.message
         return ""
