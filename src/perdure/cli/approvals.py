@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perdure.cli.backend import Backend
 
 Decision = Literal["approve", "reject"]
+CANCELLED = "cancelled"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -41,7 +42,31 @@ def approvals() -> None:
 @list_options("pending", "decided")
 def list_(state: str, run_id: str | None, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """List approvals, oldest first."""
-    show_page(LISTED, asyncio.run(read_page(LISTED, where, state, run_id, limit, cursor)), state, as_json)
+    page = asyncio.run(_list(where, state, run_id, limit, cursor, look=not as_json))
+    show_page(LISTED, page, state, as_json)
+
+
+async def _list(where: Where, state: str, run_id: str | None, limit: int, cursor: str | None, *, look: bool) -> Any:
+    page = await read_page(LISTED, where, state, run_id, limit, cursor)
+    unclear = [one for one in page["items"] if one["state"] == "decided" and len(one["votes"]) < one["quorum"]]
+    if look and unclear:
+        await _tell_cancelled(where, unclear)
+    return page
+
+
+async def _tell_cancelled(where: Where, views: list[dict[str, Any]]) -> None:
+    """Say `cancelled` of approvals that nobody decided, because their node was cancelled while they were open."""
+    from perdure.cli.backend import connected
+
+    decided = set()
+    async with connected(where) as backend:
+        for run_id in {one["run_id"] for one in views}:
+            async for event in backend.runs.events(run_id, limit=1000):
+                if event["type"] == "approval.decided":
+                    decided.add(event["data"]["approval"])
+    for one in views:
+        if one["approval_id"] not in decided:
+            one["state"] = CANCELLED
 
 
 def _cells(view: dict[str, Any]) -> list[str]:
@@ -81,7 +106,7 @@ def show(approval_id: str, where: Where, as_json: bool) -> None:
             "approval": view["approval_id"],
             "run": view["run_id"],
             "node": view["node"],
-            "state": view["decision"] or view["state"],
+            "state": view["decision"] or (CANCELLED if view["state"] == "decided" else view["state"]),
             "by": view["decided_by"] or "",
             "comments": view["comments"],
             "asked": f"{people}, {since(view['requested_at'])}",

@@ -169,6 +169,36 @@ async def get_run(backend: Backend, run_id: str, at: int | None = None, *, outpu
     return view  # type: ignore[no-any-return]
 
 
+_ASKED = {
+    "cancelling": ("run.cancelling", "run.cancelled"),
+    "cancelled": ("run.cancelling", "run.cancelled"),
+    "compensating": ("run.cancelling", "run.compensating"),
+    "rolled_back": ("run.compensating",),
+    "paused": ("run.paused",),
+}
+"""The events that say who asked for a state of a run, and why."""
+_LOOKED_AT = 20_000
+"""How many events of a run are looked through for them."""
+
+
+async def who_asked(backend: Backend, view: View) -> str:
+    """Who asked that a run is in the state it is in, and why, as ` by ann: too slow`; empty where nobody did."""
+    by = reason = ""
+    types, looked_at = _ASKED.get(view["state"], ()), 0
+    if not types:
+        return ""
+    async for event in backend.runs.events(view["run_id"], limit=1000):
+        looked_at += 1
+        data = event["data"]
+        if event["type"] in types and data.get("ends") != "failed":
+            by, reason = data.get("by") or by, data.get("reason") or reason
+        elif event["type"] == "run.retried":
+            by = reason = ""
+        if looked_at >= _LOOKED_AT:
+            break
+    return (f" by {by}" if by else "") + (f": {reason}" if reason else "")
+
+
 async def go_on(backend: Backend, run_id: str) -> str:
     """A hint after a change to a run that has not ended, if no process works on it. Empty: one does."""
     engine = engine_of(backend)  # a process that serves also sees to it that the run is worked on

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from enum import IntEnum
 
-from perdure.cli.terminal.speech import echo, echo_json, style
+from perdure.cli.terminal.speech import echo, echo_json, style, width_of, wrap
 
 
 class ExitCode(IntEnum):
@@ -56,7 +57,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def say_error(message: str) -> None:
-    echo(style("Error: ", fg="red", bold=True) + message, err=True)
+    say(style("Error: ", fg="red", bold=True) + message)
 
 
 def say_problem(code: str, message: str) -> None:
@@ -68,7 +69,7 @@ def say_problem(code: str, message: str) -> None:
 
 def say(message: str = "") -> None:
     """Print progress or a hint for people, on standard error: standard output is for results."""
-    echo(message, err=True)
+    echo(wrap(message, width_of(sys.stderr)), err=True)
 
 
 def say_details(details: object) -> None:
@@ -90,7 +91,7 @@ class Logs(logging.Handler):
         text = self.format(record) if self._debug else record.getMessage()
         text = text.replace("\n", "\n  ")  # indented, so that no line of a message looks like a new one
         colour = "red" if record.levelno >= logging.ERROR else "yellow"
-        echo(style(f"{record.levelname.lower()}: ", fg=colour) + text, err=True)
+        say(style(f"{record.levelname.lower()}: ", fg=colour) + text)
 
 
 def show_logs(debug: bool) -> None:

@@ -12,7 +12,7 @@ import click
 
 from perdure.cli.exits import ExitCode, leaves, report, say_problem, show_logs
 from perdure.cli.terminal.results import results
-from perdure.cli.terminal.speech import clean_error, echo
+from perdure.cli.terminal.speech import clean_error, echo, width_of
 from perdure.spelling import suggest
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Root(Group):
         except click.exceptions.Exit:
             raise
         except click.ClickException as error:
-            clean_error(error)
+            clean_error(error, 0 if ctx.meta.get(JSON) else width_of(sys.stderr))
             if not ctx.meta.get(JSON):
                 raise
             code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "error")

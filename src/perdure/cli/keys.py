@@ -11,7 +11,7 @@ from perdure.cli.backend import DEFAULT_TENANT, ask, read_pages
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.lists import say_more
-from perdure.cli.terminal.output import moment, print_json, print_page, print_table
+from perdure.cli.terminal.output import print_json, print_page, print_table, since, soon
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
@@ -104,7 +104,7 @@ def list_(tenant: str, limit: int, cursor: str | None, where: Where, as_json: bo
         echo(f"Tenant {tenant} has no keys. `perdure keys create NAME --role operator` makes one.")
         return
     columns = ["key_id", "name", "roles", "scopes", "created", "expires", "last used", "state"]
-    print_table(columns, [_cells(key) for key in page["items"]])
+    print_table(columns, [_cells(key) for key in page["items"]], flexible="scopes")
     say_more(page["next_cursor"])
 
 
@@ -148,8 +148,8 @@ def _cells(key: dict[str, Any]) -> list[str]:
         key["name"],
         ", ".join(key["roles"]),
         ", ".join(key["scopes"]),
-        moment(key["created_at"]),
-        moment(key["expires_at"]),
-        moment(key["last_used_at"]),
+        since(key["created_at"]),
+        (since if expired else soon)(key["expires_at"]) if key["expires_at"] is not None else "",
+        since(key["last_used_at"]) if key["last_used_at"] is not None else "",
         "revoked" if key["revoked_at"] is not None else "expired" if expired else "valid",
     ]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perdure.cli.exits import say
-from perdure.cli.terminal.speech import style
+from perdure.cli.terminal.speech import style, width_of, wrap
 
 if TYPE_CHECKING:
     from perdure.model import Problem
 
 SHOWN = 50
 """How many problems are shown: a person reads no more at once, and --json has them all."""
-_WIDEST_LINE = 160
+_WIDEST_LINE = 120
+_HELP = len("      = help: ")
+_MARGIN = len("12345 | ")
 _BESIDE = 90
 """The column up to which a way out is printed beside its mark; a longer one is printed below."""
 
@@ -58,16 +61,15 @@ def _show(name: str, lines: list[str], problem: Problem) -> None:
             say(f"      at {problem.path}")
         _say_way_out(way_out)
         return
-    if len(line) > _WIDEST_LINE:  # JSON in one line: show the part that matters
-        start = max(column - 40, 0)
-        line, column = line[start : start + 120], column - start
+    room = width_of(sys.stderr) and max(width_of(sys.stderr) - _MARGIN, 20)
+    line, column = look_at(line, column, room or _WIDEST_LINE)
     margin = str(problem.line).rjust(5)
     bar = style("|", fg="bright_black")
     say(f"{style(margin, fg='bright_black')} {bar} {line}")
     indent = "".join("\t" if char == "\t" else " " * _cells(char) for char in line[: column - 1])
     marked = line[column - 1 : column - 1 + width]
     caret = style("^" * max(sum(map(_cells, marked)), 1), fg=colour, bold=True)
-    beside = len(indent) + len(marked) + len(way_out) <= _BESIDE
+    beside = len(indent) + len(marked) + len(way_out) <= min(_BESIDE, (room or _WIDEST_LINE) - 1)
     hint = f" {style(way_out, fg='cyan')}" if way_out and beside else ""
     say(f"{' ' * 5} {bar} {indent}{caret}{hint}")
     if not beside:
@@ -76,7 +78,23 @@ def _show(name: str, lines: list[str], problem: Problem) -> None:
 
 def _say_way_out(way_out: str) -> None:
     if way_out:
-        say(f"{' ' * 5} {style('= help:', fg='bright_black')} {style(way_out, fg='cyan')}")
+        lines = wrap(way_out, max(width_of(sys.stderr) - _HELP, 0), "").split("\n")
+        say(f"{' ' * 5} {style('= help:', fg='bright_black')} {style(lines[0], fg='cyan')}")
+        for line in lines[1:]:
+            say(" " * _HELP + style(line, fg="cyan"))
+
+
+def look_at(line: str, column: int, room: int) -> tuple[str, int]:
+    """The part of a long line around a column that fits the room, and the column in it."""
+    if len(line) <= room:
+        return line, column
+    start = min(max(column - 1 - room // 3, 0), len(line) - room)
+    part = line[start : start + room]
+    if start:
+        part = "…" + part[1:]
+    if start + room < len(line):
+        part = part[:-1] + "…"
+    return part, column - start
 
 
 def aim(line: str, column: int, said: str) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source
+    from perdure.kernel.state import State
     from perdure.service import Service
 
 GRACE_SECONDS = 10.0
@@ -181,7 +182,7 @@ class LocalRun(Session):
                     return self.say_started(self.view)
                 await self.attend(self._service(engine), follower, Lines(engine.registry), stop, work=engine)
                 if stop.code is not None:
-                    stop.on_second(_give_up)
+                    stop.on_second(lambda: _give_up(follower.state))
                     self._say_stopping(engine)
                 self.follower, self.engine = follower, engine
             finally:
@@ -196,11 +197,15 @@ class LocalRun(Session):
 
     async def _look_last(self) -> None:
         """Read the final state of the run, including what happened while work under way had its grace."""
+        from perdure.cli.backend import who_asked
+
         follower = self.follower
         if follower is not None:
             if not follower.state.terminal:
                 await follower.skip_past()
-            self.view = await self._service(self.engine).runs.get(self.run_id)
+            service = self._service(self.engine)
+            self.view = await service.runs.get(self.run_id)
+            self.asked = await who_asked(service, self.view)
 
     def _say_where(self, settings: Any) -> None:
         """Say where the database is, if a perdure.toml of a folder above names it: a person would not look there."""
@@ -382,11 +387,21 @@ class LocalRun(Session):
             say(message)
 
 
+def tell_left(state: State) -> str:
+    """What becomes of the work that this process leaves behind at once (rule 33)."""
+    from perdure.kernel.state import NodeState
+
+    under_way = [one for one in state.activations.values() if one.state is NodeState.RUNNING]
+    once = sorted({state.name(one.node) for one in under_way if state.pinned(one).effect == "at_most_once"})
+    but = f", but {', '.join(once)}: what may happen at most once is parked, for you to decide" if once else ""
+    return f"Leaving at once; what was under way is tried again when the run goes on{but}."
+
+
 def _tell_changed(files: list[str]) -> None:
     names = ", ".join(os.path.basename(file) for file in files)
     say(f"{names} changed; this process goes on with the code it has loaded. `perdure dev` loads changed code anew.")
 
 
-def _give_up() -> None:
-    say("Leaving at once; what was under way is tried again when the run goes on.")
+def _give_up(state: State) -> None:
+    say(tell_left(state))
     os._exit(ExitCode.INTERRUPTED)

@@ -93,7 +93,7 @@ class RemoteRun(Session):
     # -- following -----------------------------------------------------------------------------------------------------
 
     async def watch(self) -> ExitCode:
-        from perdure.cli.backend import get_run
+        from perdure.cli.backend import get_run, who_asked
         from perdure.cli.terminal.follow import stopping
         from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
         from perdure.model import compile_definition
@@ -107,4 +107,6 @@ class RemoteRun(Session):
         if stop.code is not None and not follower.state.terminal:
             say(f"Not followed any more; the run goes on. To follow it again:\n  {self.command('watch')}")
             return stop.code
-        return self.finish(await get_run(self.client, self.run_id), follower)
+        view = await get_run(self.client, self.run_id)
+        self.asked = await who_asked(self.client, view)
+        return self.finish(view, follower)

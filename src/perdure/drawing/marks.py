@@ -60,5 +60,6 @@ def _say_progress(node: dict[str, Any]) -> str:
     if node.get("scope"):
         parts.append(f"iteration {'.'.join(map(str, node['scope']))}")
     if "items" in node and node["state"] == "waiting":
-        parts.append(f"{node['items']['completed'] + node['items']['failed']} items")
+        ended = node["items"]["completed"] + node["items"]["failed"]
+        parts.append(f"{ended} item{'s' * (ended != 1)}")
     return ", ".join(parts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from perdure.cli.backend import connected, get_run, read_pages, resolve_run
+from perdure.cli.backend import connected, get_run, read_pages, resolve_run, who_asked
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.lists import say_more
@@ -178,7 +178,7 @@ def _word(one: dict[str, Any]) -> str:
 @json_option
 def show(run_id: str, node: str | None, at: int | None, where: Where, as_json: bool) -> None:
     """Show a run: its state, its nodes, its outputs. With --at, as it was in the past."""
-    view = asyncio.run(_view(where, run_id, node, at))
+    view, asked = asyncio.run(_view(where, run_id, node, at))
     if node is not None:
         if as_json:
             print_json(view)
@@ -189,16 +189,18 @@ def show(run_id: str, node: str | None, at: int | None, where: Where, as_json: b
         return
     if at is not None:
         view["at"] = at
-    print_json(view) if as_json else print_run(view)
+    print_json(view) if as_json else print_run(view, asked)
 
 
-async def _view(where: Where, name: str, node: str | None, at: int | None) -> dict[str, Any]:
+async def _view(where: Where, name: str, node: str | None, at: int | None) -> tuple[dict[str, Any], str]:
+    """A run or one of its nodes, and who asked for the state that the run is in now."""
     async with connected(where) as backend:
         run_id = (await resolve_run(backend, name))["run_id"]
         if node is None:
-            return await get_run(backend, run_id, at)
+            view = await get_run(backend, run_id, at)
+            return view, await who_asked(backend, view) if at is None else ""
         found: Any = await backend.runs.node(run_id, node, at=at)
-        return found  # type: ignore[no-any-return]
+        return found, ""
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------

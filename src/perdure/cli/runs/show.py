@@ -7,6 +7,7 @@ from typing import Any
 from perdure.cli.exits import say
 from perdure.cli.terminal.output import (
     compact,
+    count,
     duration,
     hour,
     moment,
@@ -27,7 +28,8 @@ def error_of_summary(view: dict[str, Any]) -> str:
     return "" if error is None else f"{error.get('code', '')}: {error.get('message', '')}"
 
 
-def print_run(view: dict[str, Any]) -> None:
+def print_run(view: dict[str, Any], asked: str = "") -> None:
+    """Print a whole run. `asked` says by whom, and why, it was brought into its state."""
     passed = duration((view["ended_at"] or system.now()) - view["created_at"])
     took = f", {'took' if view['ended_at'] else 'for'} {passed}"
     print_fields(
@@ -35,7 +37,8 @@ def print_run(view: dict[str, Any]) -> None:
             "run": view["run_id"],
             "workflow": f"{view['workflow']} version {view['version']}",
             "state": paint("waiting" if view.get("waiting") else view["state"])
-            + (f", generation {view['generation']}" if view["generation"] > 1 else ""),
+            + (asked or (f", generation {view['generation']}" if view["generation"] > 1 else "")),
+            "generation": str(view["generation"]) if asked and view["generation"] > 1 else "",
             "quarantined": view.get("quarantined", ""),
             "created": moment(view["created_at"]) + (took if "at" not in view else ""),
             "as of event": str(view.get("at", "")),
@@ -109,7 +112,7 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
         until = f" until {moment(waiting['until'])}" if waiting.get("until") else ""
         details = f"{waiting['kind']} {waiting.get('name', '')}{until}"
     if "items" in node:
-        details = f"{node['items']['completed']} items completed, {node['items']['failed']} failed"
+        details = f"{count(node['items']['completed'], 'item')} completed, {node['items']['failed']} failed"
     if not details and "size" in node:
         begins = node["output"].get("preview", "") if isinstance(node["output"], dict) else ""
         details = shorten(f"{node['size']:,} bytes: {begins}" if begins else f"{node['size']:,} bytes", 120)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.cli.exits import say
-from perdure.cli.terminal.output import duration, hour, paint, say_zone, shorten
+from perdure.cli.terminal.output import count, duration, hour, paint, say_zone, shorten
 from perdure.kernel import events as e
 from perdure.kernel.keys import place
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
+from perdure.model.ir import Node
 from perdure.nodes.registry import Registry
 from perdure.runtime.failures import show_place
 from perdure.sdk.asks import approve_command
@@ -32,7 +33,7 @@ class Lines:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._width = 12
+        self._width, self._words = 12, len("completed")
         self._started: dict[tuple[str, tuple[int, ...], int | None], float] = {}
         self._items: dict[tuple[str, tuple[int, ...]], int] = {}
 
@@ -48,7 +49,7 @@ class Lines:
         if found is not None:
             subject, word, more = found
             subject = subject.ljust(self._width)
-            padding = " " * max(9 - len(word), 0)
+            padding = " " * max(self._words - len(word), 0)
             say(f"{hour(event.at)}  {subject}  {paint(word)}{padding + '  ' + more if more else ''}")
 
     def end(self) -> None:
@@ -65,6 +66,8 @@ class Lines:
             default=4,
         )
         self._width = min(max(longest, 4), 40)
+        if any(node is not None and _undone(node) for node in state.ir.nodes):
+            self._words = len("compensating")
 
     def _describe(self, state: State, event: Any) -> Line | None:
         """The line of an event, or None where it would say nothing new."""
@@ -195,11 +198,10 @@ def _describe_wait(event: e.NodeEvent, who: str) -> Line | None:
             return None
 
 
-def tell_failed(run_id: str, state: str, node: str | None, why: str) -> str:
-    """The end of a run that did not complete, in one line. The code `error` is left out: any exception has it, and its
-    name says more."""
-    ended = f"failed{f' at {node}' if node else ''}" if state == "failed" else f"is {state}"
-    return f"run {run_id} {ended}: {why.removeprefix('error: ')}"
+def tell_failed(run_id: str, node: str | None, why: str) -> str:
+    """The end of a run that failed, in one line. The code `error` is left out: any exception has it, and its name says
+    more."""
+    return f"run {run_id} failed{f' at {node}' if node else ''}: {why.removeprefix('error: ')}"
 
 
 def error_text(error: Error, limit: int = 200) -> str:
@@ -207,6 +209,10 @@ def error_text(error: Error, limit: int = 200) -> str:
     said = shorten(f"{error.code}: {error.message}" if error.message else error.code, limit)
     place_of_it = show_place(error.details)
     return f"{said} ({place_of_it})" if place_of_it else said
+
+
+def _undone(node: Node) -> bool:
+    return node.compensator is not None or (node.item is not None and node.item.compensator is not None)
 
 
 def _tries(state: State, event: e.NodeEvent) -> int:
@@ -235,7 +241,7 @@ def _wait(event: e.NodeWaiting) -> str:
         case "child":
             return f"for its child run {wait.name}"
         case "items":
-            return f"for {wait.count} items"
+            return f"for {count(wait.count, 'item')}"
         case _:
             return until
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from perdure.cli.terminal.results import results
-from perdure.cli.terminal.speech import echo, echo_json, style
+from perdure.cli.terminal.speech import echo, echo_json, style, width_of, wrap
 from perdure.clock import system
 from perdure.plain_text import clean_line
 
@@ -21,9 +21,10 @@ Cell = str | int | None
 MAX_LINES = 100
 MAX_PRETTY = 1_000_000
 """The most bytes of JSON that are made pretty, which takes many times the memory."""
-MAX_SHOWN = 2_000
-_NARROWEST = 6
-"""The fewest characters with which a column still says something."""
+MAX_SHOWN = 1_000
+"""The most characters of a line that are shown on a terminal."""
+MAX_ROOM = 10_000
+"""The most characters of all lines together."""
 _ENOUGH = 16
 """The width below which a column is not cut while another one is wider."""
 _LATEST = 253_402_300_799.0
@@ -81,19 +82,25 @@ def print_json(value: Any) -> None:
 def print_pretty(value: Any) -> None:
     """Print a value for people, as JSON that machines can read; a very long one is cut on a terminal."""
     data = msgspec.json.encode(value)
-    if len(data) > MAX_PRETTY:
-        if on_terminal():
-            echo_json(data[:MAX_SHOWN].decode(errors="ignore") + "…", file=results())
-            echo(f"… {len(data):,} bytes in all; --json has everything", err=True)
-        else:
-            echo_json(data, file=results())
+    if not on_terminal():
+        pretty = len(data) <= MAX_PRETTY
+        echo_json(msgspec.json.format(data, indent=2) if pretty else data, file=results())
         return
-    lines = msgspec.json.format(data, indent=2).decode().split("\n")
-    if on_terminal() and len(lines) > MAX_LINES:
-        echo_json("\n".join(lines[:MAX_LINES]), file=results())
-        echo(f"… {len(lines) - MAX_LINES:,} more lines; --json has everything", err=True)
+    if len(data) > MAX_PRETTY:
+        lines = [data[: MAX_SHOWN + 1].decode(errors="ignore")]
     else:
-        echo_json("\n".join(lines), file=results())
+        lines = msgspec.json.format(data, indent=2).decode().split("\n")
+    shown, room = [], MAX_ROOM
+    for line in lines[:MAX_LINES]:
+        if room <= 0:
+            break
+        shown.append(line if len(line) <= MAX_SHOWN else line[:MAX_SHOWN] + "…")
+        room -= len(shown[-1])
+    echo_json("\n".join(shown), file=results())
+    if len(shown) < len(lines):
+        echo(f"… {len(lines) - len(shown):,} more lines; --json has everything", err=True)
+    elif any(len(line) > MAX_SHOWN for line in lines):
+        echo(f"… {len(data):,} bytes in all; --json has everything", err=True)
 
 
 def print_page(items: Sequence[Any], next_cursor: str | None) -> None:
@@ -117,6 +124,11 @@ def shorten(text: str, limit: int) -> str:
 def since(seconds: float) -> str:
     """A time in a table: how long ago for a person, the time itself for a file."""
     return ago(seconds) if on_terminal() else moment(seconds)
+
+
+def soon(seconds: float) -> str:
+    """A time to come, in the same way."""
+    return until(seconds) if on_terminal() else moment(seconds)
 
 
 def moment(seconds: float | None) -> str:
@@ -146,6 +158,11 @@ def say_zone() -> None:
 
 def _at(seconds: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST), datetime.UTC)
+
+
+def count(number: int, one: str) -> str:
+    """`1 item`, `2 items`"""
+    return f"{number:,} {one}{'s' * (number != 1)}"
 
 
 def duration(seconds: float | None) -> str:
@@ -195,14 +212,19 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: l
     from rich.text import Text
 
     console = make_console()
-    _fit(widths, flexible, console.width)
+    said = [any(row[number] for row in rows) for number in range(len(columns))]
+    rest = sorted(range(len(columns)), key=lambda n: (columns[n] != "state", n), reverse=True)
+    below = _fit(widths, [flexible, *rest], console.width, said)
     shown = [number for number, width in enumerate(widths) if width]
 
     def put(cells: Sequence[str], style: str = "") -> None:
         line = Text()
         for number in shown:
             cell = Text(cells[number], style=style or COLOURS.get(cells[number], ""))
-            cell.truncate(widths[number], overflow="ellipsis", pad=True)
+            if number:  # the first one names the row: whoever copies it needs all of it
+                cell.truncate(widths[number], overflow="ellipsis", pad=True)
+            else:
+                cell.pad_right(widths[0] - cell.cell_len)
             line.append_text(cell).append("  ")
         line.rstrip()
         console.print(line, soft_wrap=True)
@@ -210,43 +232,45 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: l
     put(columns, "bold bright_black")
     for row in rows:
         put(row)
-        if not widths[flexible] and row[flexible]:  # no room beside the other columns: print it below them
-            below = Text(f"  {columns[flexible]}: {row[flexible]}")
-            below.truncate(console.width, overflow="ellipsis")
-            console.print(below, soft_wrap=True)
+        short = "  ".join(f"{columns[n]}: {row[n]}" for n in below if n != flexible and row[n])
+        long = f"{columns[flexible]}: {row[flexible]}" if flexible in below and row[flexible] else ""
+        for one in filter(None, (short, long)):
+            under = Text(f"  {one}")
+            under.truncate(console.width, overflow="ellipsis")
+            console.print(under, soft_wrap=True)
 
 
-def _fit(widths: list[int], flexible: int, width: int) -> None:
-    """Make columns narrower until they fit: the widest first, but the first column, which names the row, last. A
-    flexible column that would have no room to say anything gets the width 0 and is printed below."""
+def _fit(widths: list[int], order: Sequence[int], width: int, said: Sequence[bool]) -> list[int]:
+    """Make columns fit, and give those that get the width 0 because they are printed below their row. First those go
+    in which nothing is said, then the widest get narrower, then columns go below in this order. The first column, which
+    names the row, stays whole."""
     over = sum(widths) + 2 * (len(widths) - 1) - width
-    while over > 0 and (wide := [n for n in range(min(flexible, 1), len(widths)) if widths[n] > _ENOUGH]):
+    for number in range(1, len(widths)) if over > 0 else ():
+        if not said[number]:
+            over -= widths[number] + 2
+            widths[number] = 0
+    while over > 0 and (wide := [n for n in range(1, len(widths)) if widths[n] > _ENOUGH]):
         widest = max(wide, key=widths.__getitem__)
         widths[widest] -= 1
         over -= 1
-    if over > 0 and flexible and widths[flexible]:
-        over -= widths[flexible] + 2
-        widths[flexible] = 0
-    while over > 0 and max(widths) > 4:
-        rest = [n for n in range(1, len(widths)) if widths[n] > _NARROWEST] or range(len(widths))
-        widest = max(rest, key=widths.__getitem__)
-        cut = min(over, max(widths[widest] - _NARROWEST, 1))
-        widths[widest] -= cut
-        over -= cut
+    below = []
+    for number in order:
+        if over > 0 and number and widths[number]:
+            over -= widths[number] + 2
+            widths[number] = 0
+            below.append(number)
+    return sorted(below)
 
 
 def print_prose(text: str) -> None:
     """Print sentences, broken between words on a terminal."""
-    if on_terminal():
-        import textwrap
-
-        text = textwrap.fill(text, make_console().width, subsequent_indent="  ", break_long_words=False)
-    echo(text, file=results())
+    echo(wrap(text, width_of(results())), file=results())
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
     width = max(len(name) for name, value in fields.items() if value)
+    room = width_of(results())
     for name, value in fields.items():
         if value:  # further lines are indented below the first, so that none looks like a field
-            lines = value.replace("\n", "\n" + " " * (width + 2))
+            lines = wrap(value, room and max(room - width - 2, 20), "").replace("\n", "\n" + " " * (width + 2))
             echo(f"{style(name.ljust(width), fg='bright_black')}  {lines}", file=results())

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from perdure.sdk.following import Follower
 
 
+_ASKED_FOR = {"cancelled": "cancelled", "rolled_back": "rolled back"}
+
+
 class Session:
     def __init__(self, source: Source, flags: str, *, no_wait: bool, as_json: bool) -> None:
         """`flags` are those that the next command needs to work on the same database or server."""
@@ -30,6 +33,8 @@ class Session:
         self.no_wait = no_wait
         self.as_json = as_json
         self.run_id = ""
+        self.asked = ""
+        """Who asked for the end of the run, and why."""
 
     def again(self) -> str:
         """The command that goes on with the run here; empty where it goes on by itself."""
@@ -103,9 +108,12 @@ class Session:
         from perdure.cli.terminal.lines import error_text, tell_failed
         from perdure.kernel.values import Error
 
+        if view["state"] in _ASKED_FOR:  # what somebody asked for has happened: that is no error
+            say(f"Run {self.run_id} was {_ASKED_FOR[view['state']]}{self.asked}")
+            return
         error = None if view["error"] is None else msgspec.convert(view["error"], Error)
         why = view["state"] if error is None else error_text(error, 500)
-        say_error(tell_failed(self.run_id, view["state"], node, why))
+        say_error(tell_failed(self.run_id, node, why))
         say_details(None if error is None else error.details)
         if view["state"] == "failed":
             say(f"  look:   {self.command('show')}")

@@ -6,6 +6,8 @@ with a key of this process, which no data can know.
 
 from __future__ import annotations
 
+import re
+import shutil
 from functools import cache
 from typing import IO, Any
 
@@ -14,6 +16,7 @@ import click
 from perdure.plain_text import clean_json, clean_text
 
 _CSI = "\x1b["
+_WORDS = re.compile(r"(?:(?<=: )perdure .*$|`[^`]*`|[^\s`])+\s*|\s+|`")
 
 
 @cache
@@ -39,17 +42,55 @@ def echo_json(data: bytes | str, *, file: IO[str] | None = None, err: bool = Fal
     click.echo(clean_json(data if isinstance(data, str) else data.decode()), file=file, err=err)
 
 
+# -- lines that are too long -------------------------------------------------------------------------------------------
+
+
+def width_of(stream: IO[str] | None) -> int:
+    """The columns of the terminal behind a stream; 0 where there is none, so that nothing is broken."""
+    if stream is None or stream.closed or not stream.isatty():
+        return 0
+    return shutil.get_terminal_size().columns
+
+
+def wrap(text: str, width: int, indent: str = "  ") -> str:
+    """A text in lines of at most `width` columns, broken between words. What somebody may copy stays whole: lines that
+    are indented, commands in backticks or behind a colon at the end, and words that are longer than a line."""
+    if not width:
+        return text
+    return "\n".join(_wrap_line(line, width, indent) for line in text.split("\n"))
+
+
+def _wrap_line(line: str, width: int, indent: str) -> str:
+    if _length(line) <= width or line.startswith(" "):
+        return line
+    lines, room = [""], width
+    for word in _WORDS.findall(line):
+        if lines[-1] and _length(lines[-1]) + _length(word.rstrip()) > room:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+            room = width - len(indent)
+        lines[-1] += word
+    return f"\n{indent}".join(lines).rstrip()
+
+
+def _length(text: str) -> int:
+    return len(_plain(text))
+
+
 def redraw(text: str = "") -> None:
     """Show progress in the last line of standard error; an empty text removes it."""
     click.echo(f"\r{_CSI}K{clean_text(text)}", nl=False, err=True)
 
 
-def clean_error(error: click.ClickException) -> None:
-    """Escape control characters in an error that click prints itself: it quotes the command line, or a file."""
+def clean_error(error: click.ClickException, width: int = 0) -> None:
+    """Escape control characters in an error that click prints itself: it quotes the command line, or a file. On a
+    terminal of this width, break it between words."""
     for name in ("message", "option_name", "param_hint"):
         said: Any = getattr(error, name, None)
         if isinstance(said, str):
             setattr(error, name, clean_text(_plain(said)))
+    before = "Error: " + error.format_message().removesuffix(error.message)
+    setattr(error, "message", wrap(before + error.message, width).removeprefix(before))  # noqa: B010  click has it final
 
 
 def _plain(text: str) -> str:

@@ -16,6 +16,7 @@ from perdure.kernel.explain import find_latest
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
 from perdure.model.ir import Node
+from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.failures import show_place
 
 N, R = NodeState, RunState
@@ -74,7 +75,7 @@ class Tree:
     def end(self) -> None:
         if not self._paused:
             try:
-                self.draw()
+                self.draw(last=True)
             finally:  # otherwise later output, this error included, would never be seen
                 self._stop()
 
@@ -90,12 +91,12 @@ class Tree:
     async def redraw(self, over: asyncio.Event) -> None:
         await self.beat()
 
-    def draw(self) -> None:
+    def draw(self, *, last: bool = False) -> None:
         if self._paused or self._state is None or not self._state.irs:
             return
         self._frame += 1
         width, height = self._painter.size
-        self._painter.paint(render(self._state, self._frame, width, height - 2, self._seen))
+        self._painter.paint(render(self._state, self._frame, width, height - 2, self._seen, last=last))
 
     def pause(self) -> None:
         """Give the terminal to a question: only the first line of the tree stays."""
@@ -130,16 +131,21 @@ class Row:
         self.word = N.PENDING if activation is None else seen.state(activation)
 
 
-def render(state: State, frame: int, width: int, height: int, seen: Seen = JOURNAL) -> list[Text]:
-    """The tree in at most `height` lines of at most `width` columns."""
+def render(
+    state: State, frame: int, width: int, height: int, seen: Seen = JOURNAL, *, last: bool = False
+) -> list[Text]:
+    """The tree in at most `height` lines of at most `width` columns. The `last` one stays: a run that waits then is
+    shown as the list of runs has it."""
     rows = _rows(state, seen)
-    lines = [_head(state, rows, frame, width)]
+    waits = last and state.state is R.RUNNING and only_waits(state)
+    lines = [_head(state, rows, None if waits else frame, width)]
     if height <= _LEAST_ROWS:
         return lines
     ended, shown, rest = _fit(rows, height - 1)
     body = [_fold("✓", ended)] if ended else []
     names = min(max((len(row.node.id) for row in shown), default=4), max(width // 3, 10))
-    body += [_row(state, row, names, frame, width) for row in shown]
+    words = max((len(row.word.value) for row in shown if row.word is not N.PENDING), default=0)
+    body += [_row(state, row, names, max(words, 9), frame, width) for row in shown]
     body += [_fold("…", rest)] if rest else []
     for number, line in enumerate(body):
         branch = "└─ " if number == len(body) - 1 else "├─ "
@@ -235,7 +241,7 @@ def _bar(done: int, total: int, width: int, style: str, failed: int = 0) -> Text
     return text
 
 
-def _row(state: State, row: Row, names: int, frame: int, width: int) -> Text:
+def _row(state: State, row: Row, names: int, words: int, frame: int, width: int) -> Text:
     word, activation = row.word, row.activation
     style = _style(word)
     text = Text(no_wrap=True)
@@ -245,7 +251,7 @@ def _row(state: State, row: Row, names: int, frame: int, width: int) -> Text:
     if word is N.PENDING or activation is None:
         return text.append(_comes_after(state, row.node, activation), style=_DIM)
     if width >= _STATE_WIDTH:
-        text.append(f"  {word.value:<9}", style=style)
+        text.append(f"  {word.value.ljust(words)}", style=style)
     text.append(f"  {_passed(row):>8}", style=_DIM)
     for part, colour in _details(state, row, width):
         text.append("  ")
