@@ -115,7 +115,7 @@ def test_json_in_pieces_is_the_same_json(seed, monkeypatch):
     chance = random.Random(seed)
     for name, value in {"LIGHT": 5, "_CHARACTERS": 2, "LIGHT_BYTES": 10, "_MANY": 3}.items():
         monkeypatch.setattr(encoding, name, value)
-    for _ in range(50):
+    for _ in range(20):
         value = grow(chance)
         assert encode_in_pieces(value, MAX_BYTES, MAX_DEPTH) == msgspec.json.encode(value)
 
