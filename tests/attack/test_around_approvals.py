@@ -84,7 +84,10 @@ async def test_a_form_that_is_no_schema_is_refused_where_it_is_written(tmp_path)
     each = {"over": [1], "node": {"type": "human", "config": {"form": BROKEN}}}
     mapped = {"name": "w", "nodes": [{"id": "each", "type": "map", "config": each}]}
     async with serving(tmp_path, tokens=True) as server:
-        for flow, path in ((asking(form=BROKEN), "nodes[0].config.form"), (mapped, "nodes[0].config.node.config.form")):
+        for flow, path in (
+            (asking(form=BROKEN), "nodes[0].config.form.type"),
+            (mapped, "nodes[0].config.node.config.form.type"),
+        ):
             refused = await server.post("/workflows", flow, headers=bearer("root"))
             assert refused.status_code == 422
             assert [(one["code"], one["path"]) for one in refused.json()["problems"]] == [("invalid_schema", path)]
