@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from tests.cli.helpers import human, task, wait_until, workflow
+from tests.cli.helpers import DEADLINE_SECONDS, human, task, wait_until, workflow
 from tests.cli.test_dev import address, get, post
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,12 @@ def test_dev_goes_on_with_what_it_could_not_import_once_the_file_is_mended(shell
     write(tmp_path / "steps.py", "def give():\n    return 1\n\ndef more():\n    return 2\n")
     assert handed.wait(0).endswith('{\n  "b": 2\n}\n')
     write(tmp_path / "steps.py", "def give(:\n")
-    text = shell.start("run", file).wait(1)
+
+    def failed():  # who works looks at files at a use, once in a while
+        run = shell.start("run", file)
+        return run.popen.wait(DEADLINE_SECONDS) and run.wait(1)
+
+    text = wait_until(failed, "the new code")
     assert "import_failed" in text
     assert "SyntaxError" in text
     process.signal(signal.SIGINT)
@@ -71,7 +76,12 @@ def test_a_second_run_is_told_whose_code_runs_and_that_its_file_is_newer(shell, 
     text = shell.start("run", file).wait(0)
     assert "steps.py changed after that process began." in text
     assert text.endswith('{\n  "a": 1\n}\n')
-    first.wait_for("steps.py changed; this process goes on with the code it has loaded.")
+    said = "steps.py changed; this process goes on with the code it has loaded."
+
+    def is_told():  # who works looks at files at a use, once in a while
+        return said in first.text or (shell.start("run", file).wait(0) and False)
+
+    wait_until(is_told, said)
     first.signal(signal.SIGINT)
     first.wait(130)
 
