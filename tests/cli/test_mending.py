@@ -35,7 +35,9 @@ def test_a_run_that_failed_over_a_typo_goes_on_by_the_mended_file(anywhere, tmp_
     assert "failed again at once" in again.stderr
     assert "slow.nothing" in again.stderr
     flow(tmp_path, "{{ slow }}!")
+    assert "changed since" not in anywhere.run("runs", "show", run_id).stdout
     answer = anywhere.json("runs", "retry", run_id, "--definition", file, "--reason", "typo")
+    assert ", changed since" in anywhere.run("runs", "show", run_id).stdout
     assert answer["state"] in ("running", "completed")
     view = anywhere.json("runs", "show", run_id)
     assert (view["state"], view["outputs"]) == ("completed", {"last": "x!"})

@@ -196,6 +196,8 @@ class Run(View, frozen=True, kw_only=True):
     next_nodes: Maybe[str] = UNSET
     """The cursor for GET /runs/{run_id}/nodes, if there are more nodes."""
     at: Maybe[int] = UNSET
+    patches: Maybe[int] = UNSET
+    """How often its definition was changed, by a patch or with a retry, since it began with that version."""
     continued_as: Maybe[str] = UNSET
     quarantined: Maybe[str] = UNSET
     problems: Maybe[list[str]] = UNSET

@@ -164,6 +164,8 @@ class Run(TypedDict):
     next_nodes: NotRequired[str]
     """The cursor for GET /runs/{run_id}/nodes, if there are more nodes."""
     at: NotRequired[int]
+    patches: NotRequired[int]
+    """How often its definition was changed, by a patch or with a retry, since it began with that version."""
     continued_as: NotRequired[str]
     quarantined: NotRequired[str]
     problems: NotRequired[list[str]]

@@ -35,6 +35,8 @@ def run_view(state: State, *, nodes: bool = True, seen: Seen = JOURNAL) -> dict[
     }
     if state.continued_as is not None:
         view["continued_as"] = state.continued_as
+    if len(state.irs) > 1:
+        view["patches"] = len(state.irs) - 1
     if nodes:
         view["nodes"] = nodes_view(state, seen=seen)
     return view

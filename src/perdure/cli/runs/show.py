@@ -28,6 +28,12 @@ def error_of_summary(view: dict[str, Any]) -> str:
     return "" if error is None else f"{error.get('code', '')}: {error.get('message', '')}"
 
 
+def _changed(view: dict[str, Any]) -> str:
+    """A mark that the run no longer has the definition of its version."""
+    times = view.get("patches", 0)
+    return "" if not times else ", changed since" if times == 1 else f", changed {times} times since"
+
+
 def print_run(view: dict[str, Any], asked: str = "") -> None:
     """Print a whole run. `asked` says by whom, and why, it was brought into its state."""
     passed = duration((view["ended_at"] or system.now()) - view["created_at"])
@@ -35,7 +41,7 @@ def print_run(view: dict[str, Any], asked: str = "") -> None:
     print_fields(
         {
             "run": view["run_id"],
-            "workflow": f"{view['workflow']} version {view['version']}",
+            "workflow": f"{view['workflow']} version {view['version']}{_changed(view)}",
             "state": paint("waiting" if view.get("waiting") else view["state"])
             + (asked or (f", generation {view['generation']}" if view["generation"] > 1 else "")),
             "generation": str(view["generation"]) if asked and view["generation"] > 1 else "",
