@@ -113,6 +113,18 @@ def test_columns_that_say_nothing_go_first(terminal, capsys):
     assert [line.split()[-1] for line in lines] == ["valid", "valid"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(599, "9 min 59 s"), (600, "10 min"), (3599, "59 min"), (3600, "1 h 00 min")]
+)
+def test_a_duration_of_many_minutes_has_no_seconds_in_a_table(terminal, seconds, text):
+    assert output.brief(seconds) == text
+
+
+def test_the_error_of_a_run_is_said_once(shell, tmp_path):
+    shell.run("run", workflow(tmp_path, "bad", task("a", "boom", retry=1)), code=1)
+    assert "error: " not in shell.run("runs", "list").stdout.splitlines()[1]
+
+
 def test_keys_fit_eighty_columns(shell):
     shell.run("keys", "create", "continuous-integration", "--role", "operator", "--role", "author")
     head, line = on_terminal(shell, "keys", "list")

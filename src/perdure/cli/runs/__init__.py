@@ -13,8 +13,8 @@ from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option, page_options
 from perdure.cli.lists import say_more
 from perdure.cli.parameters import Moment, Tag
-from perdure.cli.runs.show import error_of_summary, print_details, print_node, print_run
-from perdure.cli.terminal.output import duration, print_json, print_page, print_prose, print_table, shorten, since
+from perdure.cli.runs.show import error_of_view, print_details, print_node, print_run
+from perdure.cli.terminal.output import brief, print_json, print_page, print_prose, print_table, shorten, since
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 from perdure.clock import system
@@ -105,8 +105,8 @@ def list_(
             one["workflow"],
             _word(one),
             since(one["created_at"]),
-            duration((one["ended_at"] or system.now()) - one["created_at"]),
-            shorten(one.get("quarantined") or error_of_summary(one), 200),
+            brief((one["ended_at"] or system.now()) - one["created_at"]),
+            shorten(one.get("quarantined") or error_of_view(one), 200),
         ]
         for one in page["items"]
     ]
@@ -153,7 +153,7 @@ def _print_children(found: list[dict[str, Any]], more: bool, run_id: str, flags:
     if not found and not more:
         return
     echo()
-    rows = [[one["run_id"], _word(one), error_of_summary(one)] for one in found[:_CHILDREN]]
+    rows = [[one["run_id"], _word(one), error_of_view(one)] for one in found[:_CHILDREN]]
     print_table(["child", "state", "error"], rows, flexible="error")
     rest = len(found) - len(rows)
     if more:

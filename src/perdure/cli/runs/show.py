@@ -23,11 +23,6 @@ from perdure.clock import system
 from perdure.runtime.failures import show_details, show_place
 
 
-def error_of_summary(view: dict[str, Any]) -> str:
-    error = view["error"]
-    return "" if error is None else f"{error.get('code', '')}: {error.get('message', '')}"
-
-
 def _changed(view: dict[str, Any]) -> str:
     """A mark that the run no longer has the definition of its version."""
     times = view.get("patches", 0)

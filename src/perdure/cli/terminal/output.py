@@ -180,6 +180,12 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} days"
 
 
+def brief(seconds: float) -> str:
+    """A duration in a table: on a terminal, where columns are dear, without the seconds of many minutes."""
+    many = on_terminal() and 599.5 <= seconds < 3599.5
+    return f"{round(seconds) // 60} min" if many else duration(seconds)
+
+
 def ago(seconds: float) -> str:
     passed = max(system.now() - seconds, 0.0)
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
