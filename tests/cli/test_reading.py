@@ -262,14 +262,17 @@ def test_a_long_output_is_cut_on_a_terminal_and_says_how_to_see_all(terminal, ca
     assert "--json has everything" in shown.err
 
 
-def test_the_last_picture_of_a_parked_run_says_that_it_waits(shell, tmp_path):
-    file = workflow(tmp_path, "parked", task("a", "boom", retry=1, on_failure="park"))
-    process = shell.start_on_terminal("run", file, "--run-id", "p", "--no-wait", size=(80, 30))
-    process.popen.wait(DEADLINE_SECONDS)
-    screen = Screen(80, 30)
-    screen.feed(process.wait(3))
-    head = next(line for line in screen.lines if line.strip().endswith(" p"))
-    assert head.split()[:3] == ["◔", "parked", "waiting"]
+def test_the_last_picture_of_a_run_that_waits_says_so_also_where_its_child_waits(shell, tmp_path):
+    workflow(tmp_path, "child", task("a", "boom", retry=1, on_failure="park"))
+    shell.run("workflows", "push", tmp_path / "child.json")
+    file = workflow(tmp_path, "parent", {"id": "c", "type": "workflow", "config": {"workflow": "child"}})
+    for one in (str(tmp_path / "child.json"), file):
+        process = shell.start_on_terminal("run", one, "--no-wait", size=(80, 30))
+        process.popen.wait(DEADLINE_SECONDS)
+        screen = Screen(80, 30)
+        screen.feed(process.wait(3))
+        head = next(line.split() for line in screen.lines if "0/1" in line)
+        assert (head[0], head[2]) == ("◔", "waiting"), head
 
 
 async def test_leaving_at_once_says_what_is_not_tried_again():

@@ -110,6 +110,8 @@ class Attendant:
                 await self._ask(open_asks[0])
                 continue
             if (self._no_wait or self._later) and waiting.only_people:
+                if self._tree is not None:
+                    self._tree.for_people = True
                 over.set()
                 return
             await self._something(bool(follower.state.children))

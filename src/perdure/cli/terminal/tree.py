@@ -64,6 +64,8 @@ class Tree:
         self._state: State | None = None
         self._paused = True
         self._frame = 0
+        self.for_people = False
+        """The run, its children included, waits for people alone."""
 
     def begin(self, state: State) -> None:
         self._state = state
@@ -96,7 +98,8 @@ class Tree:
             return
         self._frame += 1
         width, height = self._painter.size
-        self._painter.paint(render(self._state, self._frame, width, height - 2, self._seen, last=last))
+        waits = last and self._state.state is R.RUNNING and (self.for_people or only_waits(self._state))
+        self._painter.paint(render(self._state, self._frame, width, height - 2, self._seen, waits=waits))
 
     def pause(self) -> None:
         """Give the terminal to a question: only the first line of the tree stays."""
@@ -132,12 +135,11 @@ class Row:
 
 
 def render(
-    state: State, frame: int, width: int, height: int, seen: Seen = JOURNAL, *, last: bool = False
+    state: State, frame: int, width: int, height: int, seen: Seen = JOURNAL, *, waits: bool = False
 ) -> list[Text]:
-    """The tree in at most `height` lines of at most `width` columns. The `last` one stays: a run that waits then is
-    shown as the list of runs has it."""
+    """The tree in at most `height` lines of at most `width` columns. `waits`: as it is left, the run does not go on
+    by itself."""
     rows = _rows(state, seen)
-    waits = last and state.state is R.RUNNING and only_waits(state)
     lines = [_head(state, rows, None if waits else frame, width)]
     if height <= _LEAST_ROWS:
         return lines
