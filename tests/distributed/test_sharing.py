@@ -130,7 +130,9 @@ async def test_a_node_that_nobody_can_take_says_who_lacks_what(deployment: Deplo
 
     await eventually(are_held)
     state = await client.runs.state("r1")
-    assert explain(state, "a").endswith(": nobody worked on queue 'gpu'.")
+    assert explain(state, "a").endswith(
+        ": nobody worked on queue 'gpu'. `perdure worker --queues gpu` starts one for that queue."
+    )
     assert worker.worker is not None
     assert explain(state, "b").endswith(
         f"{worker.worker.worker_id} (process {os.getpid()} on {socket.gethostname()}) on queue 'default' lacked the "
