@@ -49,7 +49,7 @@ def test_a_follower_takes_over_when_the_holder_is_killed(shell, tmp_path):
     gate = tmp_path / "gate"
     one = workflow(tmp_path, "one", task("a", "wait_until", args={"path": str(gate)}))
     first = shell.start("run", one, "--run-id", "r1").wait_for("queued")
-    second = shell.start("run", one, "--run-id", "r1").wait_for("going on with it")
+    second = shell.start("run", one, "--run-id", "r1").wait_for("is followed here")
     first.kill()
     second.wait_for("going on here")
     gate.touch()
