@@ -20,6 +20,7 @@ from perdure.nodes.http import _failure
 from perdure.outcomes import Failure
 from perdure.plain_text import cut
 from perdure.runtime.failures import describe
+from perdure.runtime.worker.capture import Speaker
 from perdure.runtime.worker.isolation import _failure as _failed_there
 from perdure.runtime.worker.outputs import check_output
 from perdure.secrets.keyring import open_file
@@ -46,9 +47,9 @@ CUTS = [1, 30, 41, 58, 80, 100, 200, 300, 500, 1_000, 4_000, 10_000]
 
 
 @contextmanager
-def revealing():
+def revealing(secret=SECRET):
     scrubber = Scrubber()
-    scrubber.add(SECRET)
+    scrubber.add(secret)
     remove = install(scrubber)
     try:
         yield
@@ -264,8 +265,8 @@ def run_perdure(folder, nodes):
     return done.stdout + done.stderr
 
 
-def calls(function, **more):
-    config = {"function": f"child:{function}", "args": {"token": "{{ secrets.CANARY }}"}}
+def calls(function, module="child", **more):
+    config = {"function": f"{module}:{function}", "args": {"token": "{{ secrets.CANARY }}"}}
     return {"id": function, "type": "task", "retry": {"max_attempts": 1}, "config": config, **more}
 
 
@@ -296,3 +297,64 @@ def test_an_isolated_process_says_no_secret(tmp_path):
     for word in ("printed", "to standard error", "written", "logged", "told", "raised", "failed"):
         assert f"{word} ***" in said, said
     assert not [form for form in encodings(SECRET) if form in said], said
+
+
+KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n-----END KEY-----\n"
+NAMED = """
+import sys
+import perdure
+
+@perdure.task
+def step(token, ctx: perdure.Context):
+    return ctx.step(f"charge {token}", lambda: print("it was " + "called"))
+
+@perdure.task
+def chosen(token):
+    return perdure.Chosen(1, next_nodes=(token,))
+
+@perdure.task
+def printed(token):
+    print(token)
+    print("key is", token)
+    sys.stdout.write(token[:30])
+    sys.stdout.flush()
+    sys.stdout.write(token[30:])
+
+@perdure.task
+def stripped(token):
+    return {"stripped": token.strip(), "lines": token.splitlines()}
+"""
+
+
+@pytest.mark.slow
+@attack("X23", "a secret as the name of a step or the choice of an agent; one of several lines, printed or stripped")
+@pytest.mark.parametrize("secret", [SECRET, KEY], ids=["one line", "several lines"])
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_no_part_of_a_secret_is_kept_with_the_run(tmp_path, secret, isolation):
+    (tmp_path / "named.py").write_text(NAMED)
+    nodes = [
+        calls(name, module="named", isolation=isolation, on_failure="continue")
+        for name in ("step", "chosen", "printed", "stripped")
+    ]
+    (tmp_path / "flow.json").write_text(json.dumps({"name": "leaky", "nodes": nodes}))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PERDURE_SECRET_CANARY": secret}
+    done = forking.run(["run", "flow.json", "--run-id", "r"], cwd=tmp_path, env=environment)
+    told = forking.run(["runs", "events", "r"], cwd=tmp_path, env=os.environ).stdout
+    stored = b"".join(path.read_bytes() for path in (tmp_path / ".perdure").rglob("*") if path.is_file()).decode(
+        errors="replace"
+    )
+    looked_for = [secret] if secret == SECRET else secret.splitlines()[1:-1]
+    parts = [form for part in looked_for for form in {part, json.dumps(part)[1:-1]}]
+    assert [part for part in parts if part in stored + told + done.stdout] == []
+    assert "the name of a step holds a secret" in stored
+    if isolation == "thread":
+        assert "it was called" not in stored, "the step had its effect before its name was refused"
+
+
+@attack("X23", "a secret of several lines, some of them short, that is printed and kept line by line")
+def test_a_secret_of_several_lines_is_masked_before_it_is_cut_into_lines():
+    secret, kept = "user\npass\nport", []
+    speaker = Speaker(lambda level, line: kept.append(line))
+    with revealing(secret):
+        speaker.print(f"it is {secret}\nand no other\n")
+    assert kept == ["it is ***", "and no other"]

@@ -114,3 +114,48 @@ def test_json_is_scrubbed_to_json_and_as_thoroughly_as_the_value(secret, value):
 def test_json_without_a_secret_is_not_touched(scrubber):
     data = b'{"a":"nothing"}'
     assert scrubber.json(data) is data
+
+
+PEM = (
+    "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\nQw==\n-----END KEY-----\n"
+)
+
+
+@pytest.mark.parametrize("used", [str.strip, str.rstrip, lambda value: f"Bearer {value.strip()}!", quote, repr])
+def test_a_secret_that_ends_with_a_newline_is_found_without_it_too(used):
+    scrubber = Scrubber()
+    scrubber.add(" tok-4711-abc\n")
+    clean = [scrubber.text(used(" tok-4711-abc\n")), str(scrubber.json(msgspec.json.encode([used(" tok-4711-abc\n")])))]
+    encoded = base64.b64encode(b"user:tok-4711-abc").decode()
+    assert scrubber.text(encoded) != encoded
+    assert all("***" in one and "4711" not in one for one in clean), clean
+
+
+def test_each_line_of_a_secret_of_several_lines_is_found_by_itself():
+    scrubber = Scrubber()
+    scrubber.add(PEM)
+    lines = PEM.split("\n")
+    clean = [scrubber.text(line) for line in lines]
+    assert clean[1:3] == ["***", "***"]
+    # What stands in every key and certificate, and what is too short to be told from anything else, stays.
+    assert (clean[0], clean[3], clean[4]) == (lines[0], "Qw==", lines[4])
+    assert msgspec.json.decode(scrubber.json(msgspec.json.encode(lines))) == clean
+    assert scrubber.text(PEM) == "***"
+    assert scrubber.text(PEM.replace("\n", "\r\n")).count("***") == 2
+
+
+def test_of_a_very_long_secret_a_bounded_number_of_lines_is_looked_for():
+    scrubber = Scrubber()
+    value = "".join(f"line number {number:05}\n" for number in range(10_000))
+    scrubber.add(value)
+    assert [scrubber.text(f"line number {number:05}") for number in (0, 199)] == ["***", "***"]
+    assert scrubber.text("line number 00200") == "line number 00200"
+    assert scrubber.text(value) == "***"
+
+
+def test_a_secret_that_is_no_text_keeps_no_other_secret_from_being_found():
+    scrubber = Scrubber()
+    for value in ("caf\udce9-4711", "tok-4711-abc"):
+        scrubber.add(value)
+        scrubber.add(value)
+        assert scrubber.text(f"x {value}") == "x ***"

@@ -1,8 +1,9 @@
-"""Takes known secret values out of whatever is about to be stored, sent or logged: plain, base64 and URL-encoded.
+"""Takes known secret values out of whatever is about to be stored, sent or logged: plain, base64 and URL-encoded, with
+or without the space around them, and the lines of a value of several lines one by one.
 
 It works by value, not by place: a handler may put a secret it was given anywhere. It cannot find a secret that was cut
-(so messages are cut last, `perdure.plain_text`), hashed or encoded in another way. The rule is that secrets are never
-stored in the first place; this is the net below it.
+in another way (so messages are cut last, `perdure.plain_text`), hashed or encoded in another way. The rule is that
+secrets are never stored in the first place; this is the net below it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -26,6 +27,12 @@ URL_SAFE = ("/%:@!$&'()*+,;=~", "/%:@!$&'()*+,;=~?")
 """The characters that `perdure.egress` leaves as they are in the path and in the query of a URL."""
 SHORTEST = 4
 """A value with fewer characters is masked only where it stands alone: it would be found everywhere."""
+SHORTEST_LINE = 8
+"""A line of a value with fewer characters is not looked for by itself: it would be found everywhere."""
+MOST_LINES = 200
+"""How many lines of a value are looked for by themselves: each makes every search a little slower."""
+_ARMOUR = re.compile(r"-----(BEGIN|END) [^\n]*-----")
+"""Lines around a key that are in every other key and certificate too, and no secret."""
 _MASK = "***"
 _LARGE = 32 * 1024 * 1024
 """Bytes of JSON up to which it is checked in less than a tenth of a second, whatever they are."""
@@ -40,7 +47,9 @@ class Scrubber:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: set[str] = set()
+        self._values: frozenset[str] = frozenset()
+        self._lines: set[str] = set()
+        """The lines of values that have several."""
         self._short: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
         self._json: tuple[re.Pattern[bytes] | None, int] = None, 0
@@ -56,12 +65,16 @@ class Scrubber:
                 self.add(item)
         elif isinstance(value, str) and value and value not in self._values:
             with self._lock:
-                self._values.add(value)
-                self._short = frozenset(one for one in self._values if len(one) < SHORTEST)
-                forms = {form for one in self._values if len(one) >= SHORTEST for form in encodings(one)}
+                # A file ends with a newline, which whoever uses the value takes off.
+                values = self._values | {one for one in (value, value.strip()) if one}
+                self._lines |= set(_lines(value))
+                self._short = frozenset(one for one in values if len(one) < SHORTEST)
+                forms = {form for one in values if len(one) >= SHORTEST for form in encodings(one)}
+                forms |= {form for one in self._lines for form in {one, *_escapes(one)}}
                 ordered = sorted(forms, key=len, reverse=True)  # the longest first: parts of it must not be left
                 self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
-                self._json = _json_pattern(self._values)
+                self._json = _json_pattern(values, self._lines)
+                self._values = values  # last: what is in it is found from now on
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -112,10 +125,10 @@ class Scrubber:
 
 def encodings(value: str) -> set[str]:
     """The forms a secret is found in: itself, in JSON, in URLs, and in base64 at each of the three alignments."""
-    data = value.encode("utf-8", "surrogatepass")
+    data = _bytes(value)
     forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    forms |= {quote(value, safe=""), quote(value), quote_plus(value), *(quote(value, safe=safe) for safe in URL_SAFE)}
-    forms |= {form.lower() for form in (quote(value, safe=""), quote_plus(value)) if "%" in form}
+    forms |= {quote(data, safe=""), quote(data), quote_plus(data), *(quote(data, safe=safe) for safe in URL_SAFE)}
+    forms |= {form.lower() for form in (quote(data, safe=""), quote_plus(data)) if "%" in form}
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for before in range(3):
             # Inside a longer text, only those characters are known that depend on nothing but the secret.
@@ -126,16 +139,30 @@ def encodings(value: str) -> set[str]:
     return {form for form in forms if len(form) >= SHORTEST}
 
 
-def _json_pattern(values: set[str]) -> tuple[re.Pattern[bytes] | None, int]:
+def _lines(value: str) -> list[str]:
+    """The lines of a value of several lines that are worth looking for: what is printed is kept line by line."""
+    lines = [line.strip() for line in value.splitlines()]
+    if len(lines) < 2:
+        return []
+    return [line for line in lines if len(line) >= SHORTEST_LINE and not _ARMOUR.fullmatch(line)][:MOST_LINES]
+
+
+def _json_pattern(values: Set[str], lines: Set[str]) -> tuple[re.Pattern[bytes] | None, int]:
     """The forms as they stand inside JSON, and the length of the longest; a short value only as a whole text."""
     parts: set[bytes] = set()
     for value in values:
         if len(value) < SHORTEST:
-            parts |= {b'(?<=")%b(?=")' % re.escape(form.encode()) for form in _escapes(value)}
+            parts |= {b'(?<=")%b(?=")' % re.escape(_bytes(form)) for form in _escapes(value)}
         else:
-            parts |= {re.escape(form.encode()) for one in encodings(value) for form in _escapes(one)}
+            parts |= {re.escape(_bytes(form)) for one in encodings(value) for form in _escapes(one)}
+    parts |= {re.escape(_bytes(form)) for line in lines for form in _escapes(line)}
     ordered: list[bytes] = sorted(parts, key=len, reverse=True)
     return (re.compile(b"|".join(ordered)), len(ordered[0])) if ordered else (None, 0)
+
+
+def _bytes(text: str) -> bytes:
+    """A variable of the environment that is not UTF-8 has halves of surrogate pairs."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _escapes(value: str) -> set[str]:

@@ -38,13 +38,13 @@ class Speaker:
         self._lock = threading.Lock()
 
     def print(self, text: str) -> None:
-        """Keep whole lines; the rest waits for its end."""
+        """Keep whole lines; the rest waits for its end. Secrets are taken out before the lines are told apart: one may
+        have several."""
         with self._lock:
-            *lines, self._part = (self._part + text).split("\n")
+            whole, _, self._part = (self._part + text).rpartition("\n")
             if len(self._part) > _LONGEST_PART:
-                lines.append(self._part)
-                self._part = ""
-        for line in lines:
+                whole, self._part = f"{whole}\n{self._part}", ""
+        for line in hide(whole).split("\n"):
             self._say(logging.INFO, line)
 
     def log(self, level: int, text: str) -> None:

@@ -21,7 +21,7 @@ from perdure.kernel.segments import HoldsSegments, has_refs
 from perdure.runtime.worker.capture import describe
 from perdure.runtime.worker.encoding import is_light
 from perdure.runtime.worker.inputs import copy_plain
-from perdure.runtime.worker.outputs import check_output
+from perdure.runtime.worker.outputs import check_output, check_step
 from perdure.transport import Task
 
 _logger = logging.getLogger("perdure.task")
@@ -162,6 +162,7 @@ class Context:
                 f"step {name!r} got a {type(function).__name__}, not a function: write ctx.step({name!r}, function, argument), "
                 "without calling it"
             )
+        check_step(name)
         if self._used is None:
             self._used = set()
         if name in self._used:

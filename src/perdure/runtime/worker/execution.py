@@ -29,6 +29,7 @@ from perdure.runtime.worker.handlers import Found, Handlers
 from perdure.runtime.worker.inputs import Filling
 from perdure.runtime.worker.isolation import Duties, ProcessPool
 from perdure.runtime.worker.logs import LONGEST
+from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.results import Leaving, Left, is_quick
 from perdure.runtime.worker.threads import ThreadPool
@@ -129,6 +130,7 @@ class Execution:
     def checkpoint(self, attempt: Attempt, data: Any, step: str) -> asyncio.Future[None]:
         if attempt.reported:
             raise asyncio.CancelledError(f"{attempt.task_id} is over")
+        check_step(step)  # again: an isolated process does not know what is secret
         small = self._leaving.send_small(attempt.task, data, "checkpoint") if is_quick(data) else data
         if attempt.saving is None and isinstance(small, Left):
             return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id))

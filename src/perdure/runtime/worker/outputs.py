@@ -16,7 +16,7 @@ from perdure.model.extremes import WHY, has_many
 from perdure.outcomes import Failure
 from perdure.pieces import count, holds
 from perdure.plain import convert, type_name, way_out
-from perdure.plain_text import cut
+from perdure.plain_text import cut, hide
 from perdure.runtime.worker.encoding import TooDeep, TooLarge, encode, encode_in_pieces
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -77,6 +77,14 @@ def encode_output(value: Any, what: str = "output") -> bytes | bytearray:
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
         raise _refuse(f"{what} is not JSON: {_describe_problem(value, error)}") from error
     return encoded
+
+
+def check_step(name: str) -> None:
+    """Raise Failure if the name of a step holds a secret: names are kept with the run, and found again by the next
+    attempt, so that none can be taken for another by masking a part of it."""
+    if hide(name) != name:
+        message = "the name of a step holds a secret, and names are kept with the run; "
+        raise _refuse(message + "name the step after what it does, and pass the secret to its function")
 
 
 def _refuse(message: str) -> Failure:

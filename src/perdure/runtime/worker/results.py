@@ -71,11 +71,12 @@ class Leaving:
         return Protected(data)
 
     def clean(self, result: Result) -> Result:
-        """The result with every secret that was revealed in this process taken out of its texts and details."""
+        """The result with every secret that was revealed in this process taken out of its texts, details and choice. (The
+        name of a step is refused instead, `outputs.check_step`: two names that are masked would be the same.)"""
         if (
             self._vault is None
             or not self._vault.scrubber
-            or not (result.code or result.message or result.details or result.reasoning)
+            or not (result.code or result.message or result.details or result.reasoning or result.choice)
         ):
             return result
         scrubber = self._vault.scrubber
@@ -85,6 +86,7 @@ class Leaving:
             message=scrubber.text(result.message),
             details=scrubber.value(result.details),
             reasoning=scrubber.text(result.reasoning),
+            choice=result.choice and tuple(map(scrubber.text, result.choice)),
         )
 
     def clean_text(self, text: str) -> str:
