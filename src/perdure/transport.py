@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -289,12 +289,16 @@ class CheckpointsRefused(Exception):
         self.task_ids = frozenset(task_ids)
 
 
+MOST_SLOTS = 10_000
+"""How many tasks one worker may have at a time. A beat that says more is refused: it is no worker's."""
+
+
 class WorkerBeat(msgspec.Struct, frozen=True):
     """What a worker says of itself, from a thread of its own."""
 
     worker: str
     running: tuple[str, ...] = ()
-    slots: int = 0
+    slots: Annotated[int, msgspec.Meta(ge=0, le=MOST_SLOTS)] = 0
     queues: tuple[str, ...] = ("default",)
     types: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()

@@ -70,6 +70,7 @@ async def test_log_records_say_which_attempt_they_are_about(caplog):
         (ValueError("no such city"), {"code": "error", "message": "ValueError: no such city", "retryable": True}),
         (KeyError(), {"code": "error", "message": "KeyError", "retryable": True}),
         (SystemExit(3), {"code": "error", "message": "SystemExit: 3", "retryable": True}),
+        (KeyboardInterrupt(), {"code": "error", "retryable": True}),
         (StopIteration("x"), {"code": "error", "retryable": True}),
         (RetryLater("busy", after=7.5), {"code": "retry_later", "message": "busy", "retry_after": 7.5}),
         (Abort("bad account"), {"code": "aborted", "message": "bad account", "retryable": False}),

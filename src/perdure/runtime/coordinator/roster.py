@@ -4,6 +4,10 @@ A task that no living worker can take is recalled and its node held, so that `ex
 soon as a worker that can take it appears, the node is released. The roster also sizes the window of each queue by its
 workers' slots. Owns what is known of workers. The reclaimer decides whether a worker is dead, the kernel what holding
 means.
+
+What a worker says of its slots is believed without proof up to `UNPROVEN_SLOTS` for a queue, and beyond that up to twice
+as many as tasks of the queue were seen with workers: tenants take turns when tasks are published, so a window that no
+worker empties would end the turns.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ logger = logging.getLogger("perdure.roster")
 LEAST_WINDOW = 64
 """How many tasks of a queue are published at least, even if no worker seems to listen: one that comes finds work at
 once."""
+
+UNPROVEN_SLOTS = 128
+"""How many slots of a queue are believed before workers have been seen to have so many tasks."""
 
 
 class Roster:
@@ -54,6 +61,8 @@ class Roster:
         """The workers that were alive at the last look."""
         self._lacking: dict[str, set[str]] = {}
         """By function, the workers that found they cannot import it."""
+        self._proven: dict[str, int] = {}
+        """By queue whose workers say that they have many slots, the most tasks that were seen with them at once."""
         coordinator.handling.has_others = self.has_others
         coordinator.transport.published = self._published
         coordinator.handling.taken = self._note_held
@@ -113,17 +122,24 @@ class Roster:
         living = {seen.beat.worker for seen in workers}
         for function in [name for name, lacking in self._lacking.items() if not lacking & living]:
             self._forget(function)
-        self._size_windows(workers)
+        await self._size_windows(workers)
         self._release(workers)
         await self._hold_back(workers)
 
-    def _size_windows(self, workers: list[WorkerSeen]) -> None:
+    async def _size_windows(self, workers: list[WorkerSeen]) -> None:
         slots: dict[str, int] = {}
         for seen in workers:
             for queue in seen.beat.queues:
                 slots[queue] = slots.get(queue, 0) + seen.beat.slots
+        await self._prove({queue for queue, count in slots.items() if count > UNPROVEN_SLOTS})
         for queue, count in slots.items():
-            self._coordinator.publisher.dispatcher.set_window(queue, max(2 * count, LEAST_WINDOW))
+            believed = min(count, max(UNPROVEN_SLOTS, 2 * self._proven.get(queue, 0)))
+            self._coordinator.publisher.dispatcher.set_window(queue, max(2 * believed, LEAST_WINDOW))
+
+    async def _prove(self, queues: set[str]) -> None:
+        """See how many tasks of these queues are with workers. What was seen once counts as long as they say so."""
+        claimed = {one.queue: one.claimed for one in await self._transport.list_queues()} if queues else {}
+        self._proven = {queue: max(self._proven.get(queue, 0), claimed.get(queue, 0)) for queue in queues}
 
     def _release(self, workers: list[WorkerSeen]) -> None:
         for need in [need for need in self._held if _is_taken(need, workers)]:

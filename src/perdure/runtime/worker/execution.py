@@ -100,9 +100,11 @@ class Execution:
             leaving = self._leave(attempt, value)
             del value
             return await leaving
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        except (asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001  a handler may raise anything, even SystemExit; it failed
+            # A KeyboardInterrupt here is the handler's too: Ctrl-C ends the loop's main task and comes here only the
+            # second time, from a handler that keeps the loop. Out of here it would end the process, and all it runs.
             return self._leaving.clean(attempt.failed(error, self.worker_id))
         finally:
             self._contexts.pop(attempt.task_id, None)

@@ -35,7 +35,15 @@ from perdure.runtime.worker.threads import ThreadPool
 from perdure.runtime.worker.watch import Watch
 from perdure.secrets.vault import Vault
 from perdure.tempo import TEMPO
-from perdure.transport import Result, Task, Transport, TransportClosed, TransportUnavailable, WorkerBeat
+from perdure.transport import (
+    MOST_SLOTS,
+    Result,
+    Task,
+    Transport,
+    TransportClosed,
+    TransportUnavailable,
+    WorkerBeat,
+)
 
 UNWIND_SECONDS = 5.0
 """How long a cancelled async handler may take to end before the worker reports its end without waiting for it."""
@@ -81,8 +89,8 @@ class Worker:
         task, for the only worker there is. `heartbeat_in_thread=False` beats on the loop and by the clock, for
         simulation. `tells_starts`: an attempt that has run for a moment is told before the next beat is due. `process`:
         host and process id, for people."""
-        if concurrency < 1:
-            raise ValueError(f"expected concurrency of at least 1, got {concurrency}")
+        if not 1 <= concurrency <= MOST_SLOTS:
+            raise ValueError(f"expected concurrency between 1 and {MOST_SLOTS:,}, got {concurrency}")
         if claims is not None and claims.slots < concurrency:
             raise ValueError(f"expected claims for {concurrency} slots, got {claims.slots}")
         self.worker_id = worker_id

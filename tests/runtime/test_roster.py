@@ -1,0 +1,71 @@
+"""How many tasks of a queue are published: what workers say of their slots is believed as far as they prove it."""
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from perdure.clock import system
+from perdure.kernel.address import Address
+from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
+from perdure.runtime.coordinator.roster import LEAST_WINDOW, UNPROVEN_SLOTS, Roster
+from perdure.transport import MOST_SLOTS, QueueSeen, WorkerBeat, WorkerSeen
+from tests.attack.marks import attack
+
+
+class Workers:
+    """What the roster sees: beats, and how many tasks of the queue workers have."""
+
+    def __init__(self, *beats):
+        self.beats = list(beats)
+        self.claimed = 0
+
+    async def list_workers(self):
+        return [WorkerSeen(beat, 0.0) for beat in self.beats]
+
+    async def list_queues(self):
+        return [QueueSeen("default", 0, self.claimed)]
+
+    async def recall(self, names):
+        return dict.fromkeys(names, "claimed")
+
+
+def make_roster(workers):
+    dispatcher = Dispatcher(window=LEAST_WINDOW)
+    coordinator = SimpleNamespace(
+        handling=SimpleNamespace(), transport=SimpleNamespace(), publisher=SimpleNamespace(dispatcher=dispatcher)
+    )
+    return Roster(workers, coordinator, system, dead_seconds=10.0), dispatcher
+
+
+def publish(dispatcher, tenant, count):
+    for number in range(count):
+        dispatcher.add(Entry(Address(f"{tenant}-{number}", "n"), tenant=tenant))
+    return len(list(dispatcher.take()))
+
+
+@attack("S16", "a heartbeat that lies about its slots")
+async def test_slots_that_nobody_uses_do_not_end_the_turns_between_tenants():
+    workers = Workers(WorkerBeat("honest", slots=100), *(WorkerBeat(f"liar-{n}", slots=MOST_SLOTS) for n in range(50)))
+    roster, dispatcher = make_roster(workers)
+    await roster.look()
+    assert publish(dispatcher, "acme", 3_000) == 2 * UNPROVEN_SLOTS
+
+
+async def test_a_window_grows_to_the_slots_that_workers_have_as_they_fill_them():
+    workers = Workers(WorkerBeat("large", slots=1_000))
+    roster, dispatcher = make_roster(workers)
+    await roster.look()
+    windows = [publish(dispatcher, "acme", 10_000)]
+    for claimed in (windows[0], 1_000, 0):  # with nothing to do for a moment: what was proved stays proved
+        workers.claimed = claimed
+        await roster.look()
+        windows.append(windows[-1] + len(list(dispatcher.take())))
+    assert windows == [256, 1_024, 2_000, 2_000]
+
+
+@pytest.mark.parametrize("slots", [10**9, MOST_SLOTS + 1, -1])
+def test_a_beat_with_more_slots_than_a_worker_may_have_is_refused(slots):
+    said = msgspec.json.encode({"worker": "liar", "slots": slots})
+    with pytest.raises(msgspec.ValidationError, match="slots"):
+        msgspec.json.decode(said, type=WorkerBeat)
