@@ -103,7 +103,9 @@ class Forked:
             files = [nothing if file is None else file for file in (stdin, stdout, stderr)]
             socket.send_fds(self._server, [len(asked).to_bytes(4, "big")], files)
             self._server.sendall(asked)
-            self.pid = int.from_bytes(self._server.recv(4), "big")
+            answer = self._server.recv(4)
+            assert len(answer) == 4, "the process that forks has died"
+            self.pid = int.from_bytes(answer, "big")
         finally:
             os.close(nothing)
 
@@ -115,6 +117,7 @@ class Forked:
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
             self._server.close()
+            assert len(code) == 4, f"nobody can say how {self.args} ended"
             self.returncode = int.from_bytes(code, "big", signed=True)
         return self.returncode
 
@@ -187,7 +190,9 @@ def serve(listening: socket.socket) -> Callable[[], object]:
         length, files, _, _ = socket.recv_fds(asking, 4, 3)
         asked = b""
         while len(asked) < int.from_bytes(length, "big"):
-            asked += asking.recv(65536)
+            if not (some := asking.recv(65536)):
+                os._exit(1)  # who asked has died
+            asked += some
         if child := os.fork():
             for file in files:
                 os.close(file)

@@ -46,7 +46,7 @@ class FunctionNotFound(NotFound):
 
 
 class FunctionBroken(FunctionNotFound):
-    """The module of the function is there, and its code fails. So it would wherever it is: no other worker is asked."""
+    """The module of the function is there, and is no Python. So it would be anywhere: no other worker is asked."""
 
     code = "import_failed"
 
@@ -204,16 +204,19 @@ def _import(reference: str) -> Function:
         raise FunctionNotAllowed(refusal)
     try:
         found: Any = load_module(module_name)
-    except ImportError as error:
+    except SyntaxError as error:
+        raise FunctionBroken(
+            f"function {reference!r}: importing module {module_name!r} failed with {type(error).__name__}: {error}; mend its "
+            "code, then retry the run"
+        ) from error
+    except Exception as error:
+        if _watch is not None:
+            lacking = {module_name, (error.name if isinstance(error, ImportError) else None) or module_name}
+            _missing.update((name, _find_source(name)) for name in lacking)
         raise FunctionNotFound(
             f"function {reference!r}: importing module {module_name!r} failed with {type(error).__name__}: {error}; "
             f"is it installed where the worker runs, or on its path ({len(sys.path)} entries, the first is "
             f"{sys.path[0] if sys.path else ''!r})?"
-        ) from error
-    except Exception as error:
-        raise FunctionBroken(
-            f"function {reference!r}: importing module {module_name!r} failed with {type(error).__name__}: {error}; mend its "
-            "code, then retry the run"
         ) from error
     for name in path.split("."):
         try:
@@ -354,6 +357,9 @@ _OWN = str(Path(__file__).parent)
 _INSTALLED = (str(Path(importlib.__file__).parent.parent), "site-packages", "dist-packages")
 _imported: dict[str, tuple[str, int]] = {}
 """The user's modules: the file of each, and its time of last change when it was imported."""
+_missing: dict[str, tuple[str, int] | None] = {}
+"""Modules that could not be imported, while changes are looked for: the file of each, and when it had changed last;
+None: there was none."""
 _known_modules = 0
 _LOOK_SECONDS = 0.2
 _looked = 0.0
@@ -400,7 +406,9 @@ def _note_modules() -> None:
 def find_changed() -> list[str]:
     """The files of imported modules that differ from when they were imported."""
     _note_modules()
-    return sorted({file for file, before in _imported.values() if _changed_at(file) != before})
+    found = {file for file, before in _imported.values() if _changed_at(file) != before}
+    found |= {now[0] for name, before in _missing.items() if (now := _find_source(name)) is not None and now != before}
+    return sorted(found)
 
 
 def reload() -> list[str]:
@@ -419,6 +427,7 @@ def reload() -> list[str]:
     for name in gone:
         sys.modules.pop(name, None)
     _imported.clear()
+    _missing.clear()
     for file in changed:  # compiled files are told apart by whole seconds
         with suppress(OSError):
             os.unlink(importlib.util.cache_from_source(file))
@@ -430,6 +439,16 @@ def reload() -> list[str]:
             _logger.warning("%s cannot be imported any more: %s: %s", name, type(error).__name__, error)
     find_changed()
     return changed
+
+
+def _find_source(name: str) -> tuple[str, int] | None:
+    """The file that importing a module would read, and when it changed last."""
+    importlib.invalidate_caches()
+    with suppress(ImportError, ValueError, AttributeError):  # of the package around it
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            return spec.origin, _changed_at(spec.origin)
+    return None
 
 
 def _source(module: object) -> str | None:

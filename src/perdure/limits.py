@@ -125,7 +125,7 @@ def read_queue_limits(text: str, where: str = "queue_limits") -> dict[str, list[
     wrong: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         match = _QUEUE_LIMIT.match(part)
-        if match is not None and (match[3] is None or float(match[3]) > 0):
+        if match is not None and (match[3] is None or float(match[3]) >= SHORTEST_RATE_SECONDS):
             seconds = None if match[3] is None else float(match[3])
             found.setdefault(match[1], []).append(Limit(EVERYBODY, f"queue:{match[1]}", int(match[2]), seconds))
         elif part:

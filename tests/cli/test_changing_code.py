@@ -50,6 +50,12 @@ def test_dev_goes_on_with_what_it_could_not_import_once_the_file_is_mended(shell
     handed = shell.start("run", file).wait_for("could not import steps:more")
     write(tmp_path / "steps.py", "def give():\n    return 1\n\ndef more():\n    return 2\n")
     assert handed.wait(0).endswith('{\n  "b": 2\n}\n')
+    handed = shell.start("run", workflow(tmp_path, "two", node("a", "parts:give")))
+    handed.wait_for("could not import parts:give")
+    write(tmp_path / "parts.py", "import lacking\n\ndef give():\n    return lacking.VALUE\n")
+    process.wait_for("parts.py changed: loaded anew.")
+    write(tmp_path / "lacking.py", "VALUE = 3\n")
+    assert handed.wait(0).endswith('{\n  "a": 3\n}\n'), "a module that was not there, and one that it imports"
     write(tmp_path / "steps.py", "def give(:\n")
 
     def failed():  # who works looks at files at a use, once in a while

@@ -131,7 +131,7 @@ async def test_a_node_that_nobody_can_take_says_who_lacks_what(deployment: Deplo
     await eventually(are_held)
     state = await client.runs.state("r1")
     assert explain(state, "a").endswith(
-        ": nobody worked on queue 'gpu'. `perdure worker --queues gpu` starts one for that queue."
+        ": nobody worked on queue 'gpu'. A worker of its own for that queue: `perdure worker --queues gpu`."
     )
     assert worker.worker is not None
     assert explain(state, "b").endswith(

@@ -314,8 +314,10 @@ def test_queue_limits_are_read_and_every_mistake_is_named():
         ("queue:x.y", 3, 0.5),
     ]
     assert read_queue_limits("") == {}
-    with pytest.raises(Exception, match=r"from perdure\.toml: .*got 'gpu', 'a=0', 'b=1/0s', '=3', 'c=x'") as raised:
-        read_queue_limits("gpu, ok=1, a=0, b=1/0s, =3, c=x", "perdure.toml")
+    with pytest.raises(
+        Exception, match=r"from perdure\.toml: .*got 'gpu', 'a=0', 'b=1/0s', '=3', 'c=x', 'd=1/0.0005'"
+    ) as raised:
+        read_queue_limits("gpu, ok=1, a=0, b=1/0s, =3, c=x, d=1/0.0005", "perdure.toml")
     assert raised.value.code == "settings_invalid"
 
 

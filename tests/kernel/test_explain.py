@@ -108,7 +108,7 @@ def test_queued():
     assert explain(run.state, "a") == "a is queued in 'default' (attempt 1); no worker is known to run it yet."
     run = start(node("a", queue="heavy"))
     assert explain(run.state, "a").endswith(
-        "no worker is known to run it yet. `perdure worker --queues heavy` starts one for that queue."
+        "no worker is known to run it yet. A worker of its own for that queue: `perdure worker --queues heavy`."
     )
 
 

@@ -192,8 +192,8 @@ async def aliases(call: Call, query: Paged) -> Any:
 async def put_alias(call: Call, body: PutAlias) -> Any:
     """Point an alias to a version, or to several versions, each for a percentage of the starts.
 
-    A stable hash of the start's key chooses the version: a start that a version had gets it again when its percentage is
-    raised.
+    A stable hash of the start's key chooses the version: raising a version's percentage takes no start away
+    from it.
     """
     if (body.version is UNSET) == (body.versions is UNSET):
         message = "give either version or versions"

@@ -58,15 +58,10 @@ async def _tell_cancelled(where: Where, views: list[dict[str, Any]]) -> None:
     """Say `cancelled` of approvals that nobody decided, because their node was cancelled while they were open."""
     from perdure.cli.backend import connected
 
-    decided = set()
     async with connected(where) as backend:
-        for run_id in {one["run_id"] for one in views}:
-            async for event in backend.runs.events(run_id, limit=1000):
-                if event["type"] == "approval.decided":
-                    decided.add(event["data"]["approval"])
-    for one in views:
-        if one["approval_id"] not in decided:
-            one["state"] = CANCELLED
+        for one in views:
+            if (await backend.approvals.get(one["approval_id"]))["decision"] is None:
+                one["state"] = CANCELLED
 
 
 def _cells(view: dict[str, Any]) -> list[str]:

@@ -177,7 +177,7 @@ _ASKED = {
     "paused": ("run.paused",),
 }
 """The events that say who asked for a state of a run, and why."""
-_LOOKED_AT = 20_000
+LOOKED_AT = 20_000
 """How many events of a run are looked through for them."""
 
 
@@ -194,7 +194,7 @@ async def who_asked(backend: Backend, view: View) -> str:
             by, reason = data.get("by") or by, data.get("reason") or reason
         elif event["type"] == "run.retried":
             by = reason = ""
-        if looked_at >= _LOOKED_AT:
+        if looked_at >= LOOKED_AT:
             break
     return (f" by {by}" if by else "") + (f": {reason}" if reason else "")
 

@@ -108,6 +108,7 @@ async def _following_changes(engine: Engine) -> AsyncIterator[None]:
                 functions.follow_changes(engine.clock.monotonic())
 
     functions.watch(tell, load=True)
+    handling.lacking = set()
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(look())
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from perdure import clock as clocks
 from perdure import functions
 from perdure.cli import logs
-from perdure.cli.exits import say
+from perdure.cli.exits import leaves, say
 from perdure.errors import StoreUnavailable
 from perdure.runtime.patience import first_of
 
@@ -84,7 +84,7 @@ async def _serve(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
     try:
         await first_of(_begin(engine, begin, stop), engine.until_broken())
     except* (EngineStopped, StoreUnavailable, TransportUnavailable) as errors:
-        raise _Broken(str(errors.exceptions[0])) from errors
+        raise _Broken(str(next(leaves(errors)))) from errors
 
 
 async def _lose_patience(stop: asyncio.Event, grace_seconds: float) -> None:

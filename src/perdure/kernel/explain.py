@@ -243,7 +243,11 @@ def _count(number: int, noun: str) -> str:
 
 def _start_worker(node: Node) -> str:
     """The way out where perhaps no worker serves the node's queue; the default queue is served wherever runs are."""
-    return "" if node.queue == "default" else f" `perdure worker --queues {node.queue}` starts one for that queue."
+    return (
+        ""
+        if node.queue == "default"
+        else f" A worker of its own for that queue: `perdure worker --queues {node.queue}`."
+    )
 
 
 def _held(who: str, node: Node, activation: Activation) -> str:

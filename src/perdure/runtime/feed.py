@@ -25,6 +25,8 @@ from perdure.runtime.portions import in_portions
 logger = logging.getLogger("perdure.feed")
 
 POLL_SECONDS = 0.1
+EVERYTHING_SECONDS = 15.0
+"""How often also those runs are looked at whose news are heard."""
 ASKED_AT_ONCE = 1000
 READ_EVENTS = 500
 """How many events are read at once for one reader; the rest wait in the journal until it has taken these."""
@@ -53,6 +55,7 @@ class Feed:
         self._topics: dict[str, _Topic] = {}
         self._wanted = asyncio.Event()
         self._looks = False
+        self._everything_at = 0.0
         self._closed = False
         self._outage = OutageLog(clock, logger, "followed runs cannot be read")
         parts.on_broken.append(self._tell_all)
@@ -95,7 +98,13 @@ class Feed:
     async def _look(self) -> None:
         """Ask the journal once for all followed runs, except those whose news are heard. A run that this process has
         begun to decide for is asked about once more: what the process before it wrote last is not heard."""
-        names = [name for name, topic in self._topics.items() if not (topic.heard and self._decides(name))]
+        now = self._clock.monotonic()
+        everything = now >= self._everything_at  # a run may have been lost and regained between two looks
+        if everything:
+            self._everything_at = now + EVERYTHING_SECONDS
+        names = [
+            name for name, topic in self._topics.items() if everything or not (topic.heard and self._decides(name))
+        ]
         for start in range(0, len(names), ASKED_AT_ONCE):
             some = names[start : start + ASKED_AT_ONCE]
             decided = {name for name in some if self._decides(name)}

@@ -153,9 +153,7 @@ async def find_requesters(engine: Engine, run_id: str) -> dict[str, str]:
     waiting, seen = deque([run_id]), {run_id}
     while waiting:
         if len(seen) > MOST_REQUESTS:
-            raise Forbidden(
-                f"more than {MOST_REQUESTS:,} runs led to run {run_id}, so that who asked for it cannot be found out"
-            )
+            raise Forbidden(f"more than {MOST_REQUESTS:,} runs led to run {run_id}; who asked for it cannot be found")
         name = waiting.popleft()
         first = await engine.journal.read_events(name, 0, 1)
         created = e.decode(first[0].body) if first else None

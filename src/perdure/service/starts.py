@@ -78,7 +78,9 @@ class Starts:
             )
             raise Invalid(message, [Trouble("tags", "wrong_value", message)])
         tenancy = self._tenancy
-        wanted = [workflow, definition, inputs, tags, deadline_seconds, rollout_key, correlation_id]
+        wanted = [workflow, definition, inputs, tags, deadline_seconds]
+        if rollout_key or correlation_id:  # otherwise left out: keys that are stored have the hash without them
+            wanted += [rollout_key, correlation_id]
         asked = None if key is None else (key, _hash(wanted))
         if asked is not None and (earlier := await self._earlier(*asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)

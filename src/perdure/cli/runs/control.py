@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ from perdure.cli.parameters import correlation_option, tag_option
 from perdure.cli.terminal.output import paint, print_json
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
+from perdure.errors import PerdureError
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
@@ -160,7 +162,10 @@ def signal(
     notes: list[str] = []
 
     async def send(backend: Backend, run: str) -> None:
-        notes.append(await _foresee_signal(backend, run, name, signal_id))
+        note = ""
+        with suppress(PerdureError):  # it is advice; the signal is sent all the same
+            note = await _foresee_signal(backend, run, name, signal_id)
+        notes.append(note)
         await backend.runs.signal(run, name, value, signal_id=signal_id or None)
 
     _decide(where, run_id, by, as_json, f"Sent {name} to", send)
@@ -170,12 +175,16 @@ def signal(
 
 async def _foresee_signal(backend: Backend, run_id: str, name: str, signal_id: str) -> str:
     """What the sender of a signal may not expect: that it was sent before, or that nothing waits for it."""
-    from perdure.cli.backend import MOST, get_run
+    from perdure.cli.backend import LOOKED_AT, MOST, get_run
     from perdure.spelling import find_close
 
     if signal_id:
         events: Any = backend.runs.events(run_id, limit=MOST)
+        looked_at = 0
         async for event in events:
+            looked_at += 1
+            if looked_at > LOOKED_AT:
+                break
             if event["type"] == "run.signalled" and event["data"].get("signal") == signal_id:
                 return f"A signal with the id {signal_id} was sent before: it counts once, and nothing changed."
     nodes = (await get_run(backend, run_id, outputs=False))["nodes"]

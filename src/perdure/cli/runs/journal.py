@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -23,9 +23,6 @@ from perdure.clock import system
 from perdure.errors import Refused
 from perdure.plain_text import clean_json, clean_line
 from perdure.runtime.worker.logs import PAUSE_SECONDS
-
-if TYPE_CHECKING:
-    pass
 
 _MANY = 1000
 _LINES_SECONDS = 2 * PAUSE_SECONDS

@@ -87,7 +87,7 @@ def print_pretty(value: Any) -> None:
         echo_json(msgspec.json.format(data, indent=2) if pretty else data, file=results())
         return
     if len(data) > MAX_PRETTY:
-        lines = [data[: MAX_SHOWN + 1].decode(errors="ignore")]
+        lines = [data[: 4 * (MAX_SHOWN + 1)].decode(errors="ignore")]  # a character has four bytes at most
     else:
         lines = msgspec.json.format(data, indent=2).decode().split("\n")
     shown, room = [], MAX_ROOM

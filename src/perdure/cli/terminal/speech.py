@@ -89,8 +89,9 @@ def clean_error(error: click.ClickException, width: int = 0) -> None:
         said: Any = getattr(error, name, None)
         if isinstance(said, str):
             setattr(error, name, clean_text(_plain(said)))
-    before = "Error: " + error.format_message().removesuffix(error.message)
-    setattr(error, "message", wrap(before + error.message, width).removeprefix(before))  # noqa: B010  click has it final
+    if width:  # wrapped as a whole: what click would put around the message is in it already
+        said = wrap("Error: " + error.format_message(), width).removeprefix("Error:").lstrip()
+        setattr(error, "format_message", lambda: said)  # noqa: B010  click has it final
 
 
 def _plain(text: str) -> str:

@@ -168,6 +168,6 @@ class Sharing:
             await self._leases.leave(self._holder)
         except StoreUnavailable as error:
             logger.warning(
-                "the partitions could not be handed over, so that other coordinators have them when the lease lapses: %s",
+                "the partitions could not be handed over; other coordinators get them when the lease lapses: %s",
                 error,
             )

@@ -35,7 +35,7 @@ from perdure.kernel.values import Error
 from perdure.limits import Limit
 from perdure.model.extremes import WHY, has_many
 from perdure.model.inlining import join_config
-from perdure.model.ir import IR, Node, Reference
+from perdure.model.ir import IR, SHORTEST_RATE_SECONDS, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.checks import explain_rendered
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
@@ -116,7 +116,10 @@ class Renderer:
         for kind, gate in (("concurrency", node.concurrency), ("rate", node.rate)):
             if gate is not None:
                 key = self._limit_key(loaded, activation, node, gate.get("key"), f"the key of {kind} of {address.node}")
-                found.append(Limit(loaded.state.tenant, key, gate["limit"], gate.get("per_seconds")))
+                seconds = gate.get("per_seconds")
+                if seconds is not None:  # a definition that is stored may have less than is allowed now
+                    seconds = max(seconds, SHORTEST_RATE_SECONDS)
+                found.append(Limit(loaded.state.tenant, key, gate["limit"], seconds))
         return found
 
     def _limit_key(self, loaded: Loaded, activation: Activation, node: Node, template: str | None, what: str) -> str:

@@ -47,11 +47,12 @@ def is_light(value: Any) -> bool:
             left -= 1
         else:
             inside = _look_inside(found)
-            left -= 1 + len(inside)
-            if left >= 0:
-                stack += inside
-                if isinstance(found, dict):
-                    stack += found.keys()
+            left -= 1
+            if len(inside) > left:
+                return False
+            stack += inside
+            if isinstance(found, dict):
+                stack += found.keys()
         if left < 0:
             return False
     return True
