@@ -98,8 +98,8 @@ def test_held_because_no_worker_can_take_it():
     run = start(node("a", queue="gpu"))
     run.tell(c.HoldBack, address=Address("run", "a"))
     assert explain(run.state, "a") == (
-        "a is ready, but no worker on queue 'gpu' has what 'task' needs; start one that does. `perdure worker --queues gpu` starts "
-        "one for that queue."
+        "a is ready, but no worker on queue 'gpu' has what 'task' needs; start one that does. A worker of its own "
+        "for that queue: `perdure worker --queues gpu`."
     )
 
 
