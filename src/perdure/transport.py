@@ -41,6 +41,16 @@ class TransportClosed(TransportUnavailable):
     code = "transport_closed"
 
 
+class TasksTooLarge(Exception):
+    """Some of the tasks are too large to be sent, ever; the others were sent."""
+
+    def __init__(self, sizes: dict[str, int], most: int) -> None:
+        super().__init__(f"{len(sizes)} tasks have more than {most:,} bytes")
+        self.sizes = sizes
+        """Bytes of the message, by task."""
+        self.most = most
+
+
 class TransportFull(TransportUnavailable):
     """The transport holds as many tasks as it may. None of the new ones was taken, and the sweep sends them again."""
 
@@ -348,7 +358,7 @@ class Transport(Protocol):
 
     # coordinator
     async def publish(self, tasks: Sequence[Task]) -> None:
-        """Send tasks. A task that the transport holds already is not sent twice."""
+        """Send tasks. A task that the transport holds already is not sent twice. Raises TasksTooLarge."""
         ...
 
     async def recall(self, task_ids: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]]: ...

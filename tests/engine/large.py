@@ -82,3 +82,17 @@ def forget() -> None:
 async def _step(name: str, size: int) -> str:
     _called.append(name)
     return name * size
+
+
+def keep_many(ctx: perdure.Context, count: int, size: int) -> dict[str, int]:
+    """Its first attempt does all its steps and fails; the second must find each of them."""
+    done = []
+
+    def do(number: int) -> str:
+        done.append(number)
+        return f"{number}" + "x" * size
+
+    kept = [ctx.step(f"step {number}", do, number) for number in range(count)]
+    if ctx.attempt == 1:
+        raise ConnectionError("after the last step")
+    return {"again": len(done), "kept": sum(len(one) for one in kept)}

@@ -10,6 +10,8 @@ import pytest
 from perdure.blobs import INLINE_BYTES, ref_of
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import RunState
+from perdure.transport import encode_message
+from perdure.transports.local import LocalTransport
 from tests.engine import large, tasks
 from tests.engine.helpers import (
     ask,
@@ -454,3 +456,35 @@ async def test_a_run_with_large_values_goes_on_after_a_crash(tmp_path):
         assert output_of(state, "m")["length"] == BIG
         assert (await engine.contents.outputs(state))["t"] == {"a": content(), "n": BIG}
         assert (await engine.contents.view(state))["inputs"] == {"big": "i" * BIG}
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_many_small_steps_travel_together_as_one_reference(tmp_path, monkeypatch, isolation):
+    sent = []
+    publish = LocalTransport.publish
+
+    async def watch(self, given):
+        sent.extend(given)
+        await publish(self, given)
+
+    monkeypatch.setattr(LocalTransport, "publish", watch)
+    node = big("a", "keep_many", args={"count": 50, "size": 900}, isolation=isolation)
+    async with running(tmp_path) as engine:
+        state = await finish(engine, workflow({**node, "retry": {"max_attempts": 2, "backoff_ms": 1}}))
+        assert output_of(state, "a") == {"again": 0, "kept": 50 * 900 + 90}
+    assert sent[0].checkpoint is None
+    assert type(sent[1].checkpoint) is BlobRef
+    assert len(encode_message(sent[1])) < 1_000
+
+
+async def test_what_all_steps_of_a_run_take_counts_against_max_bytes(tmp_path):
+    node = big("a", "keep_many", args={"count": 200, "size": 10_000})
+    async with running(tmp_path) as engine:
+        await start(engine, workflow(node, limits={"max_bytes": 500_000}))
+        state = await ended(engine)
+        assert (state.state, state.error.code) == (R.FAILED, "limit_exceeded")
+        assert "max_bytes" in state.error.message
+        assert state.kept < 1024 * 1024 + 600_000, "the attempt went on with its steps"

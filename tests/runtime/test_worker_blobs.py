@@ -9,10 +9,11 @@ import msgspec
 
 from perdure.blob_stores.memory import MemoryObjects
 from perdure.blob_stores.objects import ObjectBlobs
-from perdure.blobs import BlobStoreUnavailable, ref_of
+from perdure.blobs import INLINE_BYTES, BlobStoreUnavailable, ref_of
 from perdure.clock import system
 from perdure.kernel.segments import BlobRef, pack
 from perdure.outcomes import Chosen, Failure
+from perdure.runtime.worker.attempt import STEP_BYTES
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, soon, wait_until, working
@@ -251,3 +252,21 @@ async def test_details_of_a_failure_that_are_large_are_left_out():
         assert (await h.do(make_task(config="small"))).details == {"small": 1}
         result = await h.do(make_task("m", config="large"))
         assert (result.code, result.details) == ("mine", {"left_out": f"{len(DATA)} bytes of details; 16384 are kept"})
+
+
+async def test_steps_are_stored_as_blobs_once_they_are_large_together():
+    async def handler(config, ctx):
+        for number in range(40):
+            await ctx.step(f"large {number}", lambda: "x" * 30_000)
+        await ctx.step("small", lambda: "x" * 1_000)
+        await ctx.checkpoint("y" * 30_000)
+
+    async with working(handler, blobs=store()) as h:
+        await h.publish(make_task())
+        kept = [await h.result() for _ in range(43)]
+    inline = [len(one.output) for one in kept if one.output is not None and one.step]
+    assert sum(inline) < STEP_BYTES + INLINE_BYTES
+    assert [bool(one.output_ref) for one in kept[:40]] == sorted(bool(one.output_ref) for one in kept[:40])
+    assert kept[39].output_ref is not None
+    assert kept[40].output == "x" * 1_000
+    assert [one.number for one in kept[:42]] == list(range(1, 43))

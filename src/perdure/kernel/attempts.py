@@ -10,12 +10,19 @@ from perdure.kernel import compensation
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closing_iteration
-from perdure.kernel.outcomes import accept, fail_attempt, park
+from perdure.kernel.outcomes import FREE_BYTES, accept, check_bytes, fail_attempt, fail_for_good, park
 from perdure.kernel.settle import hold_back, send
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
 from perdure.kernel.values import Error
 
 N, R = NodeState, RunState
+
+MOST_KEPT = 16 * 1024 * 1024
+"""What the results of all steps of an activation may take in the journal, blobs counting as references: the next
+attempt is given all of them."""
+FREE_CHECKPOINTS = 100
+"""So many checkpoints of an attempt, each of which takes the place of the one before, count nothing unless they are
+large (rule 31)."""
 
 
 def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activation | None:
@@ -93,7 +100,21 @@ def checkpoint(d: Decider, command: c.Checkpoint) -> None:
     if activation is None or 0 < command.number <= activation.checkpoints:
         return
     number = command.number or activation.checkpoints + 1
-    d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step, number=number)
+    counts = command.step or number > FREE_CHECKPOINTS or command.size > FREE_BYTES
+    size = command.size if counts else 0
+    d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step, number=number, size=size)
+    if size and (error := check_bytes(d, activation) or _too_much(d, activation)) is not None:
+        fail_for_good(d, activation, error)  # whatever state the run is in: the attempt would go on keeping more
+
+
+def _too_much(d: Decider, activation: Activation) -> Error | None:
+    if activation.kept <= MOST_KEPT:
+        return None
+    message = (
+        f"the results of all steps of {d.state.name(activation.node)} take {activation.kept} bytes in the journal, and "
+        f"{MOST_KEPT} are allowed: do part of the steps in another node, or return less"
+    )
+    return Error("limit_exceeded", message)
 
 
 def complete(d: Decider, command: c.Complete) -> None:

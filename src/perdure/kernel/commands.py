@@ -78,6 +78,7 @@ class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     step: str = ""
     number: int = 0
     """The number of the checkpoint in its attempt, from 1 on; 0: the worker does not count, and each one is new."""
+    size: int = 0
 
 
 class Complete(NodeCommand, frozen=True, kw_only=True):

@@ -207,6 +207,8 @@ class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpoin
     number: int = 0
     """The number of the checkpoint in its attempt: however often it is delivered, it is kept once (T2). 0: written
     before checkpoints were numbered, when `data` without a step replaced all that was kept."""
+    size: int = 0
+    """What it takes, in bytes, with the name of the step; 0 if it does not count (rule 31)."""
 
 
 class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):

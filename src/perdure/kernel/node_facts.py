@@ -21,8 +21,12 @@ from perdure.kernel.edges import (
 from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
 from perdure.kernel.inputs import may_wait
+from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
 from perdure.kernel.values import with_data, with_step
+
+_REF_BYTES = 128
+"""What a reference takes in the journal, generously."""
 
 N = NodeState
 
@@ -141,7 +145,9 @@ def _node_started(state: State, event: e.NodeStarted) -> None:
 def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
     activation = get(state, event)
     activation.checkpoints = max(activation.checkpoints, event.number)
+    state.kept += event.size
     if event.step:
+        activation.kept += _REF_BYTES + len(event.step) if type(event.data) is BlobRef else event.size
         activation.checkpoint = with_step(activation.checkpoint, event.step, event.data)
     else:
         activation.checkpoint = with_data(activation.checkpoint, event.data) if event.number else event.data

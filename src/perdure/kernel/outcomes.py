@@ -17,6 +17,9 @@ from perdure.kernel.values import Error, Route
 
 N, R = NodeState, RunState
 
+FREE_BYTES = 1024 * 1024
+"""What the steps of a run may take before they count against its `max_bytes` (rule 31)."""
+
 
 def accept(
     d: Decider,
@@ -35,7 +38,7 @@ def accept(
         return
     if activation.item >= 0:
         d.emit_for(e.ItemCompleted, activation, output=output, output_ref=output_ref, **fields)
-        _check_bytes(d, activation)
+        check_bytes(d, activation)
         return
     route, problem = None, None
     if not _kept(d, activation) and not lacks_past(d.state, activation):
@@ -57,7 +60,7 @@ def accept(
     elif wide:
         _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
     else:
-        _check_bytes(d, activation)
+        check_bytes(d, activation)
 
 
 def route_kept(d: Decider, activation: Activation) -> None:
@@ -128,18 +131,27 @@ def _too_wide(d: Decider, activation: Activation, route: Route | None) -> bool:
     return _fanout(d, activation, route) > d.state.ir.limits.max_fanout
 
 
-def _check_bytes(d: Decider, activation: Activation) -> None:
+def check_bytes(d: Decider, activation: Activation) -> Error | None:
+    """Fail the run if its values take too much; the error, whatever state the run is in."""
     maximum = d.state.ir.limits.max_bytes
-    if d.state.bytes > maximum and d.state.state in (R.RUNNING, R.PAUSED):
-        _limit(d, "max_bytes", d.state.bytes, maximum, activation)
+    size = d.state.bytes + max(d.state.kept - FREE_BYTES, 0)
+    if size <= maximum:
+        return None
+    if d.state.state in (R.RUNNING, R.PAUSED):
+        _limit(d, "max_bytes", size, maximum, activation)
+    return _exceeded(d, "max_bytes", size, maximum, activation)
 
 
 def _limit(d: Decider, limit: Any, value: int, maximum: int, activation: Activation) -> None:
     name = d.state.name(activation.node)
     d.emit(e.LimitReached, limit=limit, value=value, maximum=maximum, node=name, scope=activation.scope)
     if d.state.state in (R.RUNNING, R.PAUSED):
-        message = f"{name} brings {limit} to {value}; the workflow allows {maximum}"
-        d.fail_run(Error("limit_exceeded", message), activation)
+        d.fail_run(_exceeded(d, limit, value, maximum, activation), activation)
+
+
+def _exceeded(d: Decider, limit: str, value: int, maximum: int, activation: Activation) -> Error:
+    name = d.state.name(activation.node)
+    return Error("limit_exceeded", f"{name} brings {limit} to {value}; the workflow allows {maximum}")
 
 
 exceed = _limit

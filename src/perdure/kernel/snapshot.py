@@ -55,6 +55,7 @@ _PLAIN = (
     "ending",
     "by",
     "bytes",
+    "kept",
     "signals",
     "signals_seen",
     "children",

@@ -184,6 +184,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     checkpoint: Any = None
     checkpoints: int = 0
     """The number of the last checkpoint of the current attempt."""
+    kept: int = 0
+    """What the results of all steps take in the journal, in bytes."""
     reason: str = ""
     detail: str = ""
     """Which worker lacks what a held activation needs, for people."""
@@ -301,6 +303,9 @@ class State(msgspec.Struct, kw_only=True):
     """The state that failing, cancelling or compensating ends in."""
     by: str = ""
     bytes: int = 0
+    """The sum of outputs."""
+    kept: int = 0
+    """The sum, in bytes, of all that attempts kept and that counts: results of steps, and many or large checkpoints."""
     tally: dict[NodeState, int] = {}
     activations: dict[Key, Activation] = {}
     loops: dict[LoopKey, LoopRun] = {}

@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel.segments import BlobRef
 from tests.kernel.rules.graphs import (
     AGAIN,
     DONE,
@@ -118,6 +119,68 @@ def test_rule_31_max_bytes_is_the_sum_of_outputs():
     run.complete("b", size=60)
     assert run.state.error.code == "limit_exceeded"
     assert run.events("limit.reached")[0].value == 120
+
+
+MIB = 1024 * 1024
+
+
+def test_rule_31_steps_count_against_max_bytes_from_the_second_mebibyte_on():
+    run = start(node("a", retry={"max_attempts": 3}), node("b"), limits={"max_bytes": 100})
+    for number in (1, 2):
+        run.checkpoint("a", data="x", step=f"step {number}", number=number, size=MIB // 2)
+    run.complete("b", size=60)
+    run.fail("a", retryable=True)
+    run.pass_time(3600)
+    run.checkpoint("a", data="x", step="step 3", number=1, size=40)
+    assert run.status == "running"
+    run.checkpoint("a", data="x", step="step 3", number=1, size=9)
+    assert run.status == "running", "one that is delivered again is not counted"
+    run.checkpoint("a", data="x", step="step 4", number=2, size=1)
+    assert (run.status, run.state_of("a"), run.state.error.code) == ("failed", "failed", "limit_exceeded")
+    assert (run.events("limit.reached")[0].limit, run.events("limit.reached")[0].value) == ("max_bytes", 101)
+    kept = len(run.events("node.checkpointed"))
+    run.checkpoint("a", data="x", step="step 5", number=3, size=1)
+    assert len(run.events("node.checkpointed")) == kept
+
+
+@pytest.mark.parametrize(("count", "size"), [(101, 200), (1, MIB + 101)], ids=["many", "large"])
+def test_rule_31_many_checkpoints_count_against_max_bytes_and_large_ones(count, size):
+    run = start(node("a"), limits={"max_bytes": 100})
+    run.checkpoint("a", data="x", step="s", number=1, size=MIB if count > 1 else 0)
+    for number in range(2, count + 1):
+        assert run.status == "running"
+        run.checkpoint("a", data="x", number=number, size=size)
+    if count == 1:
+        run.checkpoint("a", data="x", number=2, size=size)
+    assert run.state.error.code == "limit_exceeded"
+
+
+def test_rule_31_an_attempt_that_keeps_too_much_fails_in_a_run_that_is_ending_too():
+    run = start(node("a"), node("b"), limits={"max_bytes": 100})
+    run.fail("b")
+    assert run.status == "failing"
+    run.checkpoint("a", data="x", step="s", number=1, size=MIB + 101)
+    assert (run.status, run.state_of("a"), run.state.error.code) == ("failed", "failed", "error")
+
+
+def test_rule_31_the_steps_of_a_node_have_a_budget_in_which_blobs_are_references():
+    run = start(node("a", on_failure="continue"))
+    for number in range(1, 4):
+        run.checkpoint(
+            "a", data=BlobRef("cas://sha256:" + "0" * 64), step=f"blob {number}", number=number, size=9 * MIB
+        )
+    run.checkpoint("a", data="x", step="s", number=4, size=15 * MIB)
+    assert run.status == "running"
+    run.checkpoint("a", data="x", step="t", number=5, size=MIB)
+    assert (run.status, run.state_of("a"), run.get("a").error.code) == ("completed", "failed", "limit_exceeded")
+
+
+def test_rule_31_what_counts_nothing_fails_nothing():
+    run = start(node("a"), node("b"), node("d", "b"), limits={"max_bytes": 100})
+    run.complete("b", size=101)
+    assert run.status == "failing"
+    run.checkpoint("a", data="x", number=1, size=50)
+    assert run.state_of("a") == "queued"
 
 
 @pytest.mark.parametrize("policy", ["park", "continue"])

@@ -32,7 +32,8 @@ class Courier:
         """Called with the tasks that were sent; the roster listens."""
 
     async def publish(self, tasks: Sequence[Task]) -> None:
-        """Send tasks. One that does not arrive still counts as sent: the sweep finds it missing and sends it again."""
+        """Send tasks. One that does not arrive still counts as sent: the sweep finds it missing and sends it again.
+        Raises TasksTooLarge."""
         self.published(tasks)
         try:
             await self._transport.publish(tasks)

@@ -73,7 +73,8 @@ class Reported:
                 return c.Lapse(**about, reason="handed_back")
             case "checkpointed":
                 data = result.output if result.output_ref is None else BlobRef(result.output_ref)
-                return c.Checkpoint(**about, data=data, step=result.step, number=result.number)
+                size = result.size + len(result.step)
+                return c.Checkpoint(**about, data=data, step=result.step, number=result.number, size=size)
 
 
 class TimerDue:

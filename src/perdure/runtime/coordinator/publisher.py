@@ -6,7 +6,7 @@ a task that cannot be rendered becomes a command for its run.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -28,7 +28,7 @@ from perdure.runtime.coordinator.messages import Asked, Fetched, Message
 from perdure.runtime.coordinator.pace import Pace
 from perdure.runtime.coordinator.rendering import Renderer
 from perdure.runtime.worker.claims import root_of
-from perdure.transport import Task
+from perdure.transport import Task, TasksTooLarge
 
 _INHERITED = "inherited"
 """Limited attempts of a run that was taken over stand aside until it is known whether a worker has them."""
@@ -212,7 +212,10 @@ class Publisher:
             tasks = [task for task in tasks if self._still_holds(task.run_id)]
             if tasks:
                 # Crash here: slots are taken, nothing is sent; the process that takes the run over enters them again.
-                await self._transport.publish(tasks)
+                try:
+                    await self._transport.publish(tasks)
+                except TasksTooLarge as refused:
+                    self._refuse(tasks, refused)
             if not asks:
                 return
 
@@ -247,6 +250,17 @@ class Publisher:
         waited = self.fetched.pop(name, None)
         self._fetcher.set_aside(Fetched(entry.address) if waited is None else waited, need)
         self.done(name)
+
+    def _refuse(self, tasks: Sequence[Task], refused: TasksTooLarge) -> None:
+        """Fail the attempts whose tasks can never be sent, and no others."""
+        for task in tasks:
+            if (size := refused.sizes.get(task.task_id)) is not None:
+                message = (
+                    f"the task of {task.node} has {size:,} bytes, and at most {refused.most:,} are sent: let the nodes "
+                    "before it return less, or values above 32 KiB, which travel as references"
+                )
+                problem = Error("limit_exceeded", message)
+                self._fail(task.task_id, c.Fail(at=0.0, address=task.address, error=problem, retryable=False))
 
     def _fail(self, name: str, command: c.Fail) -> None:
         self.done(name)

@@ -266,6 +266,9 @@ class Renderer:
         except TemplateError as error:
             problem = Error(error.code, str(error))
             return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)
+        checkpoint = None
+        if not undo and activation.checkpoint is not None:  # many small steps are large together
+            checkpoint, _ = self._keep(activation.checkpoint, state.tenant)
         kind = compensator.type if compensator is not None else node.type
         return Task.at(
             address,
@@ -276,7 +279,7 @@ class Renderer:
             inputs=inputs,
             tries=0 if undo or activation.idle == 0 else activation.tries,
             idempotency_key=address.idempotency_key(activation.undone),
-            checkpoint=None if undo else activation.checkpoint,
+            checkpoint=checkpoint,
             queue=node.queue,
             priority=node.priority,
             timeout_seconds=compensator.timeout_seconds if compensator is not None else node.timeout_seconds,

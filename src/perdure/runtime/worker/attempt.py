@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Literal
 
+from perdure.blobs import INLINE_BYTES
 from perdure.outcomes import NotDone
 from perdure.runtime.failures import describe
 from perdure.runtime.worker.results import Left
@@ -16,11 +17,18 @@ from perdure.transport import Result, Task
 End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]
 
 
+STEP_BYTES = 256 * 1024
+"""The sum of the results of steps that one attempt keeps in the journal itself, and the next one's task may carry;
+beyond that all but very small ones are blobs."""
+SMALL_BYTES = 1024
+
+
 class Attempt:
     __slots__ = (
         "checkpoints",
         "ending",
         "handle",
+        "kept",
         "last_heartbeat",
         "released",
         "reported",
@@ -55,8 +63,15 @@ class Attempt:
         self.saving: asyncio.Task[None] | None = None
         """The task that stores the last checkpoint; the next checkpoint waits for it."""
         self.checkpoints = 0
+        self.kept = 0
+        """Bytes of the results of steps that are kept in the journal itself."""
         self.reported = False
         self.released = False
+
+    @property
+    def inline_bytes(self) -> int:
+        """How large the result of a step may be to be kept in the journal itself."""
+        return INLINE_BYTES if self.kept < STEP_BYTES else SMALL_BYTES
 
     def deadline(self) -> float | None:
         """When the attempt next has to be looked at: at a timeout, or when its handler must have cleaned up."""
@@ -138,6 +153,8 @@ class Attempt:
 
     def checkpointed(self, left: Left, step: str, worker: str) -> Result:
         self.checkpoints += 1
+        if step and left.ref is None:
+            self.kept += left.size
         fields = {"output": left.value, "output_ref": left.ref, "size": left.size}
         return self._result(worker, kind="checkpointed", step=step, number=self.checkpoints, **fields)
 

@@ -133,7 +133,9 @@ class Execution:
         if attempt.reported:
             raise asyncio.CancelledError(f"{attempt.task_id} is over")
         check_step(step)  # again: an isolated process does not know what is secret
-        small = self._leaving.send_small(attempt.task, data, "checkpoint") if is_quick(data) else data
+        small = data
+        if is_quick(data):
+            small = self._leaving.send_small(attempt.task, data, "checkpoint", attempt.inline_bytes)
         if attempt.saving is None and isinstance(small, Left):
             return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id))
         attempt.saving = self.loop.create_task(self._save(attempt, small, step, attempt.saving))
@@ -144,7 +146,9 @@ class Execution:
         """Store a large checkpoint, then report it. Later checkpoints wait for it, so that they arrive in order."""
         if before is not None:
             await asyncio.wait([before])
-        left = data if isinstance(data, Left) else await self._leaving.send(attempt.task, data, "checkpoint")
+        left = data
+        if not isinstance(data, Left):
+            left = await self._leaving.send(attempt.task, data, "checkpoint", attempt.inline_bytes)
         await self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id))
 
     async def load_inputs(self, task: Task) -> dict[str, Any]:

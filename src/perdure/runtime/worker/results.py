@@ -60,13 +60,13 @@ class Leaving:
         self._clock = clock
         self._vault = vault
 
-    def send_small(self, task: Task, value: Any, what: str = "output") -> Left | Encoded:
-        """The value if it is small; otherwise its JSON, for `send`. Raises Failure. To be called beside the loop unless
-        the value `is_quick`."""
+    def send_small(self, task: Task, value: Any, what: str = "output", most: int = INLINE_BYTES) -> Left | Encoded:
+        """The value if it is small, of `most` bytes; otherwise its JSON, for `send`. Raises Failure. To be called
+        beside the loop unless the value `is_quick`."""
         if value is None:
             return _NOTHING
         data = self._protect(task, value.data if type(value) is Encoded else encode_output(value, what), what)
-        if len(data) <= INLINE_BYTES or self._blobs is None:
+        if len(data) <= most or self._blobs is None:
             return Left(_decode(data), None, len(data))
         return Protected(data)
 
@@ -112,14 +112,14 @@ class Leaving:
             data = msgspec.json.encode(sealer.seal(_decode(data), node, paths))
         return data
 
-    async def send(self, task: Task, value: Any, what: str = "output") -> Left:
+    async def send(self, task: Task, value: Any, what: str = "output", most: int = INLINE_BYTES) -> Left:
         """The value as the result carries it, stored as a blob if it is large. Raises Failure."""
         if type(value) is Protected:
             small: Left | Encoded = value
         elif is_quick(value):
-            small = self.send_small(task, value, what)
+            small = self.send_small(task, value, what, most)
         else:
-            small = await asyncio.to_thread(self.send_small, task, value, what)
+            small = await asyncio.to_thread(self.send_small, task, value, what, most)
         if type(small) is Left:
             return small
         assert isinstance(small, Protected)

@@ -17,7 +17,7 @@ import msgspec
 
 from perdure.clock import Clock
 from perdure.tempo import Tempo
-from perdure.transport import QueueSeen, Task, WorkerSeen
+from perdure.transport import QueueSeen, Task, TasksTooLarge, WorkerSeen
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.link import Arguments, Call, Link
@@ -26,6 +26,11 @@ from perdure.transports.redis.reading import number_of, shown, text_of
 
 BATCH = 200
 """The most tasks in one call of a script, so that no call holds the server up for long."""
+BATCH_BYTES = 8 * 1024 * 1024
+"""The most bytes in one call of a script that has several tasks."""
+LARGEST_TASK = 64 * 1024 * 1024
+"""The most bytes of a task: all processes share the server's memory, and it drops a connection that sends it 512 MB at
+once."""
 MOST_CLAIMS = 10_000
 TASK_SECONDS = 900.0
 """How long a sent task may be claimed. One that waits longer is found missing by the sweep and sent anew."""
@@ -33,6 +38,10 @@ TASK_SECONDS = 900.0
 Found = Literal["withdrawn", "claimed", "unknown"]
 Reported = Callable[[Collection[str]], Awaitable[set[str]]]
 """Tells which of these tasks have a result on its way."""
+
+
+Sending = tuple[int, str, Task, bytes, str]
+"""A task on its way: when it was sent, its id, itself, and the message with its signature."""
 
 
 class Published(msgspec.Struct, frozen=True, gc=False):
@@ -61,27 +70,32 @@ class Tasks:
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         now = self._clock.monotonic()
-        queues: dict[str, list[tuple[int, str, Task]]] = {}
+        queues: dict[str, list[Sending]] = {}
+        too_large: dict[str, int] = {}
         expires_at = self._clock.now() + TASK_SECONDS
         for task in tasks:
             task = msgspec.structs.replace(task, expires_at=expires_at)
-            self._last_sent_at = max(self._last_sent_at + 1, int(self._clock.now() * 1_000_000))
-            task_id = task.task_id
-            queues.setdefault(task.queue, []).append((self._last_sent_at, task_id, task))
-            self._published[task_id] = Published(task.queue, now)
-        if not queues:
-            return
-        await self._link.connected()
-        self._link.send("SADD", self._keys.queues, *queues)
-        self._link.send("EXPIRE", self._keys.queues, REGISTRY_SECONDS)
-        calls = [self._publishing(queue, some) for queue, sent in queues.items() for some in batches(sent)]
-        await self._link.run_all(calls)
-
-    def _publishing(self, queue: str, tasks: Sequence[tuple[int, str, Task]]) -> Call:
-        arguments: Arguments = [self._keys.lane(queue), self._keys.wake_queue(queue), len(tasks)]
-        arguments += (task_id for _, task_id, _ in tasks)
-        for sent_at, _, task in tasks:
             body, signature = self._messages.encode("task", task, task.tenant)
+            task_id = task.task_id
+            if len(body) > LARGEST_TASK:
+                too_large[task_id] = len(body)
+                continue
+            self._last_sent_at = max(self._last_sent_at + 1, int(self._clock.now() * 1_000_000))
+            queues.setdefault(task.queue, []).append((self._last_sent_at, task_id, task, body, signature))
+            self._published[task_id] = Published(task.queue, now)
+        if queues:
+            await self._link.connected()
+            self._link.send("SADD", self._keys.queues, *queues)
+            self._link.send("EXPIRE", self._keys.queues, REGISTRY_SECONDS)
+            calls = [self._publishing(queue, some) for queue, sent in queues.items() for some in _in_calls(sent)]
+            await self._link.run_all(calls)
+        if too_large:
+            raise TasksTooLarge(too_large, LARGEST_TASK)
+
+    def _publishing(self, queue: str, tasks: Sequence[Sending]) -> Call:
+        arguments: Arguments = [self._keys.lane(queue), self._keys.wake_queue(queue), len(tasks)]
+        arguments += (task_id for _, task_id, _, _, _ in tasks)
+        for sent_at, _, task, body, signature in tasks:
             lane = lane_of(task.priority, task.type, task.function)
             arguments += (task.priority, lane, sent_at, body, signature)
         return "publish", [self._keys.held(queue), self._keys.lanes(queue)], arguments
@@ -241,6 +255,18 @@ class Tasks:
 
 def task_of(entry: Any) -> str:
     return shown(fields_of(entry[2]).get(b"task", b""))
+
+
+def _in_calls(tasks: Sequence[Sending]) -> Iterator[Sequence[Sending]]:
+    """The tasks in portions for one call each, bounded in number and in bytes."""
+    for some in batches(tasks):
+        first, size = 0, 0
+        for number, (_, _, _, body, _) in enumerate(some):
+            if number > first and size + len(body) > BATCH_BYTES:
+                yield some[first:number]
+                first, size = number, 0
+            size += len(body)
+        yield some[first:]
 
 
 def batches(names: Sequence[Any]) -> Iterator[Sequence[Any]]:

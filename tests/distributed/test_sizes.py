@@ -1,0 +1,39 @@
+"""A task that is too large to be sent fails its own run, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from perdure.transport import Task
+from perdure.transports.redis import tasks
+from tests.attack.marks import attack
+from tests.distributed.helpers import Deployment
+from tests.engine.helpers import ended, finish, start, task, workflow
+
+pytestmark = pytest.mark.slow
+
+
+@attack("X28", "values that are small one by one, and together more than the shared Redis takes in one message")
+async def test_a_task_that_is_too_large_to_be_sent_fails_its_run_alone(deployment: Deployment, monkeypatch):
+    monkeypatch.setattr(tasks, "LARGEST_TASK", 100_000)
+    await deployment.coordinator()
+    await deployment.worker()
+    client = await deployment.open()
+    names = [f"n{number}" for number in range(5)]
+    made = {"function": "tests.engine.large:make", "args": {"size": 30_000}}
+    wide = workflow(*({**task(name), "config": made} for name in names), task("join", "echo", names))
+    await start(client, wide, "large")
+    assert (await finish(client, workflow(task("a")), "small")).state.value == "completed"
+    state = await ended(client, "large")
+    assert (state.state.value, state.error.code) == ("failed", "limit_exceeded")
+    assert "join has 15" in state.error.message
+
+
+def test_a_call_has_a_bounded_number_of_tasks_and_of_bytes(monkeypatch):
+    monkeypatch.setattr(tasks, "BATCH", 3)
+    monkeypatch.setattr(tasks, "BATCH_BYTES", 10)
+    one = Task(run_id="r", node="a", type="task", idempotency_key="k")
+    sent = [(number, "", one, b"x" * size, "") for number, size in enumerate((1, 2, 3, 8, 30, 1, 9, 1))]
+    calls = [[number for number, *_ in some] for some in tasks._in_calls(sent)]
+    assert calls == [[0, 1, 2], [3], [4], [5], [6, 7]]
+    assert list(tasks._in_calls([])) == []
