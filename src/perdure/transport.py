@@ -16,7 +16,7 @@ number of processes, each of which is told for which runs it receives results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol, Self
 
@@ -194,6 +194,14 @@ class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
 
 LONGEST_CODE = 200
 LONGEST_MESSAGE = 10_000
+LONGEST_ID = 128
+"""The most characters of the id of a node."""
+MOST_CHOSEN = 1_000
+LONGEST_REF = 1_000
+LONGEST_RETRY_SECONDS = 100 * 366 * 86_400
+LARGEST_NUMBER = 2**53
+LATEST = 253_402_300_799
+"""The end of the year 9999: no calendar has a day for a later time."""
 LARGEST_DETAILS = 32 * 1024
 DEEPEST_OUTPUT = 200
 
@@ -209,12 +217,19 @@ def measured(result: Result) -> Result:
         problem = "it holds the character NUL"
     elif data.count(b"[") + data.count(b"{") > DEEPEST_OUTPUT and not is_shallow(result.output):
         problem = f"it is nested more than {DEEPEST_OUTPUT} levels deep"
+    elif result.output_ref is not None and (len(result.output_ref) > LONGEST_REF or "\0" in result.output_ref):
+        problem = "its reference is none"
+    elif result.choice is not None and not _is_choice(result.choice):
+        problem = "what was chosen with it are not ids of nodes"
     details = result.details
     if details is not None and not _fits(details):
         details = None
     changed = msgspec.structs.replace(
         result,
-        size=len(data) if result.output is not None else max(0, result.size),
+        size=len(data) if result.output is not None else min(max(0, result.size), LARGEST_NUMBER),
+        number=min(max(0, result.number), LARGEST_NUMBER),
+        retry_after=None if result.retry_after is None else min(max(0.0, result.retry_after), LONGEST_RETRY_SECONDS),
+        started_at=None if result.started_at is None or not 0 <= result.started_at <= LATEST else result.started_at,
         code=_text(result.code, LONGEST_CODE),
         message=_text(result.message, LONGEST_MESSAGE),
         reasoning=_text(result.reasoning, LONGEST_MESSAGE),
@@ -228,6 +243,8 @@ def measured(result: Result) -> Result:
         changed,
         kind="failed",
         output=None,
+        output_ref=None,
+        choice=None,
         size=0,
         code="bad_output",
         message=f"the output: {problem}",
@@ -235,9 +252,26 @@ def measured(result: Result) -> Result:
     )
 
 
+def unreadable(message: Message, why: str, worker: str = "") -> Result:
+    """The failure of an attempt whose result cannot be written or read. What it did is not known."""
+    return Result.at(
+        message.address,
+        tenant=message.tenant,
+        kind="failed",
+        code="bad_output",
+        message=_text(why, LONGEST_MESSAGE),
+        retryable=False,
+        worker=worker,
+    )
+
+
 def _text(text: str, most: int) -> str:
     text = text.replace("\0", "\ufffd")
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _is_choice(names: Sequence[str]) -> bool:
+    return len(names) <= MOST_CHOSEN and all(0 < len(name) <= LONGEST_ID and "\0" not in name for name in names)
 
 
 def _fits(details: Any) -> bool:
@@ -297,6 +331,15 @@ class CheckpointsRefused(Exception):
     def __init__(self, task_ids: Collection[str]) -> None:
         super().__init__(f"the attempts {', '.join(sorted(task_ids))} are over")
         self.task_ids = frozenset(task_ids)
+
+
+class CannotSend(Exception):
+    """Nothing was sent: some of the results cannot be made into messages, now or later."""
+
+    def __init__(self, problems: Mapping[int, str]) -> None:
+        """`problems` says of each such result, by its place among those given, what is wrong."""
+        super().__init__("; ".join(problems.values()))
+        self.problems = problems
 
 
 MOST_SLOTS = 10_000
@@ -409,7 +452,8 @@ class Transport(Protocol):
     async def begin(self, task: Task, worker: str) -> bool: ...
 
     async def report(self, results: Sequence[Result]) -> None:
-        """Report results. Raises CheckpointsRefused if all were taken but the attempts of some checkpoints are over."""
+        """Report results. Raises CheckpointsRefused if all were taken but the attempts of some checkpoints are over, and
+        CannotSend if none was sent because of some that never can be."""
         ...
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:

@@ -3,7 +3,6 @@ no payloads beyond what the message says."""
 
 from __future__ import annotations
 
-import math
 import re
 import traceback
 from pathlib import Path
@@ -12,9 +11,11 @@ from typing import Any
 import msgspec
 
 from perdure.outcomes import Failure
+from perdure.plain import type_name
 from perdure.plain_text import LOOKED_AT, cut
 from perdure.runtime.worker.encoding import is_light
 from perdure.runtime.worker.outputs import check_output
+from perdure.runtime.worker.sayings import plain, seconds_of
 
 MAX_CODE = 100
 MAX_MESSAGE = 1_000
@@ -27,22 +28,37 @@ _OWN = str(Path(__file__).parents[1])
 _STDLIB = str(Path(traceback.__file__).parent)
 _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _MOST_SHOWN = 1_000
+_MOST_CAUSES = 50
+"""How far back the cause of an error is looked for; an error may be its own cause."""
 
 
 def describe(error: BaseException, *, knows_secrets: bool = True) -> dict[str, Any]:
-    """The fields of `Result` that describe an error. A process that does not know the secrets, such as an isolated one,
-    leaves the shortening to the worker, which removes secrets first."""
+    """The fields of `Result` that describe an error, whatever it is; they can always be written. A process that does not
+    know the secrets, such as an isolated one, leaves the shortening to the worker, which removes secrets first."""
     code, message = (MAX_CODE, MAX_MESSAGE) if knows_secrets else (LOOKED_AT, LOOKED_AT)
-    if isinstance(error, Failure):
-        return {
-            "code": cut(error.code, code),
-            "message": _cut(error.message or type(error).__name__, message),
-            "details": _json_or_none(error.details) or _frames(error) or None,
-            "retryable": error.retryable,
-            "retry_after": error.retry_after if _is_seconds(error.retry_after) else None,
-            "not_done": error.not_done,
-        }
-    return {"code": "error", "message": _message(error, message), "details": _frames(error) or None}
+    try:
+        if isinstance(error, Failure):
+            return _describe_failure(error, code, message)
+        return {"code": "error", "message": _message(error, message), "details": _frames(error) or None}
+    except BaseException as problem:  # noqa: BLE001  a class of the user's may do anything when it is asked, even exit
+        text = f"an error was raised that cannot be read: asking it raised {type(problem).__name__}"
+        return {"code": "bad_output", "message": _cut(text, message), "retryable": False}
+
+
+def _describe_failure(error: Failure, most_code: int, most_message: int) -> dict[str, Any]:
+    code: Any = error.code
+    message = _text(error.message or type(error).__name__)
+    if not isinstance(code, str):
+        message = f"the code of a {type(error).__name__} is text, got {type_name(code)}; it said: {message}"
+        code = "bad_output"
+    return {
+        "code": _cut(code, most_code),
+        "message": _cut(message, most_message),
+        "details": _json_or_none(error.details) or _frames(error) or None,
+        "retryable": bool(error.retryable),
+        "retry_after": seconds_of(error.retry_after),
+        "not_done": bool(error.not_done),
+    }
 
 
 def _json_or_none(details: Any) -> Any:
@@ -57,22 +73,24 @@ def _json_or_none(details: Any) -> Any:
     return checked.value
 
 
-def _is_seconds(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 <= value < math.inf
+def _text(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else str(value)
+    except BaseException:  # noqa: BLE001  a user's __str__ may do anything, even exit
+        return "(its text cannot be shown)"
 
 
 def _message(error: BaseException, most: int) -> str:
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  a user's __str__ may do anything
-        text = "(its text cannot be shown)"
+    text = _text(error)
     return _cut(f"{type(error).__name__}: {text}" if text else type(error).__name__, most)
 
 
 def _frames(error: BaseException) -> str:
     """Where the error was raised; for an error of Perdure's own, where the user's error that caused it was raised."""
     frames, cause = _user_frames(error), error.__cause__
-    while not any(not _is_installed(frame) for frame in frames) and cause is not None:
+    for _ in range(_MOST_CAUSES):
+        if cause is None or not all(map(_is_installed, frames)):
+            break
         found = _user_frames(cause)
         if any(not _is_installed(frame) for frame in found):
             frames = found
@@ -119,5 +137,4 @@ def show_place(details: Any) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be stored
-    return cut(text, length)
+    return cut(plain(text), length)

@@ -32,6 +32,7 @@ from perdure.runtime.worker.logs import LONGEST
 from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.results import Leaving, Left, is_quick
+from perdure.runtime.worker.sayings import choice_of, plain
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.runtime.worker.watch import Watch
 from perdure.transport import Result, Task, Transport, TransportUnavailable
@@ -118,7 +119,8 @@ class Execution:
         attempt.returned = True
         choice, reasoning = None, ""
         if isinstance(value, Chosen):
-            value, choice, reasoning = value.output, tuple(value.next_nodes), value.reasoning
+            choice, reasoning = choice_of(value)
+            value = value.output
         sending = self._leaving.send(attempt.task, value)
         del value  # a large output should not be held while it is stored
         return self._leaving.clean(attempt.completed(await sending, self.worker_id, choice, reasoning))
@@ -214,7 +216,7 @@ class Execution:
                 attempt=task.attempt,
                 at=self._clock.now(),
                 level=logging.getLevelName(level).lower(),
-                message=cut(self._leaving.clean_text(text), LONGEST),
+                message=cut(self._leaving.clean_text(plain(text)), LONGEST),
             )
         )
 

@@ -33,6 +33,7 @@ from perdure.runtime.worker import capture
 from perdure.runtime.worker.context import Context, running_loop
 from perdure.runtime.worker.inputs import load
 from perdure.runtime.worker.outputs import encode_output
+from perdure.runtime.worker.sayings import choice_of, plain
 from perdure.transport import Task
 
 _log = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class ChildContext(Context):
         self._loop = asyncio.get_running_loop()
 
     def _keep_line(self, level: int, text: str) -> None:
-        self._channel.send({"op": "log", "level": level, "text": text[:LOOKED_AT]})
+        self._channel.send({"op": "log", "level": level, "text": plain(text[:LOOKED_AT])})
 
     def heartbeat(self) -> None:
         self._channel.send({"op": "heartbeat"})
@@ -163,7 +164,8 @@ async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str,
                 value = await context.run_in_thread(handler, config, context)
         answer: dict[str, Any] = {"op": "completed"}
         if isinstance(value, Chosen):
-            answer |= {"next_nodes": value.next_nodes, "reasoning": value.reasoning}
+            next_nodes, reasoning = choice_of(value, knows_secrets=False)
+            answer |= {"next_nodes": next_nodes, "reasoning": reasoning}
             value = value.output
         return answer, encode_output(value)
     except BaseException as error:  # noqa: BLE001  any error is the handler's, and the parent is told

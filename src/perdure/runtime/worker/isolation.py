@@ -35,6 +35,7 @@ from perdure.plain_text import clean_text
 from perdure.runtime.failures import describe
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.outputs import MAX_BYTES, Encoded
+from perdure.runtime.worker.sayings import LONGEST_STEP, find_trouble
 from perdure.transport import Task
 
 START_SECONDS = 60.0
@@ -198,7 +199,7 @@ class IsolatedProcess:
                 case "log":
                     duties.keep_line(int(message.get("level", 0)), str(message.get("text", "")))
                 case "checkpoint":
-                    await duties.checkpoint(await self._receive_bytes(message), str(message.get("step", "")))
+                    await duties.checkpoint(await self._receive_bytes(message), self._step_of(message))
                     await self._send({"op": "saved"})
                 case "blob":
                     await self._send_blob(str(message.get("ref", "")), duties)
@@ -211,6 +212,12 @@ class IsolatedProcess:
                     raise _failure(message.get("error"))
                 case _:
                     raise self._broken("it sent something that is not a message")
+
+    def _step_of(self, message: dict[str, Any]) -> str:
+        step = message.get("step", "")
+        if step == "" or find_trouble(step, LONGEST_STEP) is None:
+            return str(step)
+        raise self._broken("it sent a step without a name that can be kept")
 
     async def _send_blob(self, ref: str, duties: Duties) -> None:
         try:
@@ -331,7 +338,7 @@ def _print(name: str, text: str) -> None:
 def _with_choice(message: dict[str, Any], value: Encoded) -> Any:
     if message.get("next_nodes") is None:
         return value
-    return Chosen(value, tuple(message["next_nodes"]), str(message.get("reasoning", "")))
+    return Chosen(value, message["next_nodes"], message.get("reasoning", ""))  # checked as a handler's own is
 
 
 def _failure(fields: Any) -> Failure:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from perdure.clock import Clock
-from perdure.transport import CheckpointsRefused, Result, Transport, TransportClosed
+from perdure.outcomes import Failure
+from perdure.transport import CannotSend, CheckpointsRefused, Result, Transport, TransportClosed, unreadable
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 5.0
@@ -93,6 +94,9 @@ class Reporter:
                 refused = found.task_ids
             except TransportClosed:
                 raise
+            except CannotSend as found:
+                self._fail(found.problems)
+                continue
             except Exception as error:  # noqa: BLE001  whatever an adapter raises, the results must not be lost
                 if not self.failing:
                     _log.warning("worker %s cannot deliver results and claims no more: %r", self._worker, error)
@@ -107,3 +111,24 @@ class Reporter:
                 self.failing = False
                 self.changed()
             return refused
+
+    def _fail(self, problems: Mapping[int, str]) -> None:
+        """Replace results that no message can hold: trying again would hold up all others for ever. Their attempts fail;
+        of a checkpoint the handler is told, and nothing else was lost."""
+        left: list[Result] = []
+        for place, result in enumerate(self._delivering):
+            problem = problems.get(place)
+            if problem is None:
+                left.append(result)
+                continue
+            what = "checkpoint" if result.kind == "checkpointed" else "result"
+            message = f"the {what} cannot be sent: {problem}"
+            _log.error("worker %s: %s: %s", self._worker, result.task_id, message)
+            if result.kind != "checkpointed":
+                left.append(unreadable(result, message, self._worker))
+                continue
+            for waiter, task_id in self._delivery_waiters:
+                if task_id == result.task_id and not waiter.done():
+                    waiter.set_exception(Failure("bad_output", message, retryable=False))
+                    waiter.exception()  # a handler that does not wait for its checkpoint has not asked
+        self._delivering = left

@@ -7,6 +7,7 @@ value of a hash or a string carries them as two lines. Nothing is parsed before 
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import msgspec
 
 from perdure.clock import system
 from perdure.model.extremes import WHY, has_many
-from perdure.transport import MESSAGE_VERSION, Result, Task, WorkerBeat, encode_message, unpack_task
+from perdure.transport import MESSAGE_VERSION, Message, Result, Task, WorkerBeat, encode_message, unpack_task
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.reading import text_of
 
@@ -50,6 +51,9 @@ _DECODERS = {
     kind: msgspec.json.Decoder(type)
     for kind, type in {"task": Task, "result": Result, "begin": Wish, "grant": Answer, "beat": WorkerBeat}.items()
 }
+_HEADS = msgspec.json.Decoder(Message)
+_HALVES = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+"""Characters that other languages write as halves, and one half alone as well, which is no JSON."""
 _HEAD = b'{"v":%d,' % MESSAGE_VERSION
 
 
@@ -81,6 +85,16 @@ class Messages:
         except EnvelopeRefused as error:
             self.refuse(kind, error.message)
             raise
+
+    def find_head(self, body: bytes, signature: bytes) -> Message | None:
+        """Which attempt a result is about that cannot be read as a whole, if it is believable and says so itself."""
+        try:
+            tenant = None if self._keyring is None else self._keyring.verify("result", body, signature)
+            head = _HEADS.decode(_HALVES.sub(rb"\\ufffd", body))
+        except (EnvelopeRefused, msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        # Of another version it may be good: somebody else can read it.
+        return head if head.v == MESSAGE_VERSION and tenant in (None, head.tenant) else None
 
     def decode_lines(self, kind: str, lines: bytes) -> Any:
         body, _, signature = lines.partition(b"\n")

@@ -21,7 +21,7 @@ import msgspec
 from perdure.clock import Clock
 from perdure.journal import partition_of
 from perdure.tempo import Tempo
-from perdure.transport import CheckpointsRefused, Delivery, Result, measured
+from perdure.transport import CannotSend, CheckpointsRefused, Delivery, Result, measured, unreadable
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
@@ -226,13 +226,25 @@ class Results:
         task_id, queue, ask, process = (
             self._messages.text("result", fields.get(name, b"")) for name in (b"task", b"queue", b"ask", b"process")
         )
-        result: Result = self._messages.decode("result", fields.get(b"message", b""), fields.get(b"signature", b""))
+        result = self._read_result(fields.get(b"message", b""), fields.get(b"signature", b""))
         if result.task_id != task_id or partition_of(result.run_id, self._count) != partition:
             self._messages.refuse("result", f"{task_id}: its result stands in another's place, partition {partition}")
             raise EnvelopeRefused("it belongs elsewhere")
         result = measured(result)
         ends = result.kind != "checkpointed"
         return Received(partition, entry, task_id, queue, ends, result.tenant, ask, process), result
+
+    def _read_result(self, body: bytes, signature: bytes) -> Result:
+        """The result, or the failure of the attempt whose own worker wrote what cannot be read: it would report the same
+        again, for as long as the sweep asks. Raises `EnvelopeRefused`."""
+        try:
+            result: Result = self._messages.decode("result", body, signature)
+            return result
+        except EnvelopeRefused as error:
+            head = self._messages.find_head(body, signature)
+            if head is None:
+                raise
+            return unreadable(head, f"its worker reported {error.message}")
 
     def _look_again(self) -> None:
         """Read every partition now and then: a wake-up may have been lost, and so may a coordinator that had received
@@ -282,8 +294,8 @@ class Results:
             self._received.pop(receipt, None)
             if one.ends:
                 self._tasks.over(one.task_id)
-            elif one.ask:
-                kept = receipt not in refused
+            if one.ask:
+                kept = not one.ends and receipt not in refused
                 said += self._checkpoints.saying(
                     one.partition, one.task_id, one.tenant, one.ask, one.process, kept=kept
                 )
@@ -307,14 +319,21 @@ class Results:
         commands: list[Arguments] = []
         partitions: set[int] = set()
         waits: dict[int, Sent] = {}
+        problems: dict[int, str] = {}
         for number, (task_id, result) in enumerate(named):
             partition = partition_of(result.run_id, self._count)
             partitions.add(partition)
-            fields = self._fields(task_id, result)
+            try:
+                fields = self._fields(task_id, result)
+            except Exception as error:  # noqa: BLE001  making a message depends on nothing but the result
+                problems[number] = f"{type(error).__name__}: {error}"
+                continue
             if self._checkpoints.durable and result.kind == "checkpointed":
                 waits[number] = self._checkpoints.prepare(partition, task_id, fields)
                 fields = waits[number].fields
             commands.append(["XADD", self._keys.results(partition), "*", *fields])
+        if problems:
+            raise CannotSend(problems)
         if not commands:
             return
         commands.append(["PUBLISH", self._keys.wake_results, " ".join(map(str, partitions))])

@@ -1,0 +1,72 @@
+"""What a handler says besides its output: the names of its steps, the nodes it chooses and why, codes and times.
+
+An annotation keeps nobody from giving a number where a text belongs, half a character, or a number that no float
+holds. A result with such a field could not be sent, or not be read, and would be reported for ever. So whatever a
+handler says passes through here, and is then of the right type, plain, bounded, and can be written. This file owns
+those limits. It must not know what is done with the fields.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import Any
+
+from perdure.outcomes import Chosen, Failure
+from perdure.plain import type_name
+from perdure.plain_text import LOOKED_AT, cut
+from perdure.transport import LONGEST_ID, LONGEST_MESSAGE, LONGEST_RETRY_SECONDS, MOST_CHOSEN
+
+LONGEST_STEP = 1_000
+
+
+def plain(text: str) -> str:
+    """The text as every store can hold it, whatever class it was of."""
+    text = str.__str__(text)
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\ufffd")
+
+
+def find_trouble(text: Any, most: int) -> str | None:
+    """Why something cannot be a name, which must stay exactly as it was given; None if it can."""
+    if not isinstance(text, str):
+        return f"it is of type {type_name(text)}, not text"
+    if not 0 < str.__len__(text) <= most:
+        return f"it has {str.__len__(text):,} characters, 1 to {most:,} are allowed"
+    try:
+        str.encode(text, "utf-8")
+    except UnicodeEncodeError:
+        return "it holds half a character, which is no valid Unicode"
+    return "it holds the character NUL" if str.__contains__(text, "\0") else None
+
+
+def choice_of(chosen: Chosen, *, knows_secrets: bool = True) -> tuple[tuple[str, ...], str]:
+    """The nodes that a function chose, and why. Raises Failure."""
+    nodes: Any = chosen.next_nodes
+    if not isinstance(nodes, list | tuple | set | frozenset):
+        raise _refuse(f"next_nodes is a list of the ids of nodes, got {type_name(nodes)}")
+    names = list(islice(nodes, MOST_CHOSEN + 1))
+    if len(names) > MOST_CHOSEN:
+        raise _refuse(f"next_nodes has more than the {MOST_CHOSEN:,} ids that are allowed")
+    for number, name in enumerate(names):
+        if (trouble := find_trouble(name, LONGEST_ID)) is not None:
+            raise _refuse(f"next_nodes[{number}] is the id of a node: {trouble}")
+    return tuple(str.__str__(name) for name in names), _reasoning(chosen.reasoning, knows_secrets=knows_secrets)
+
+
+def _reasoning(reasoning: Any, *, knows_secrets: bool) -> str:
+    if reasoning is None:
+        return ""
+    if not isinstance(reasoning, str):
+        raise _refuse(f"reasoning is text, got {type_name(reasoning)}")
+    return cut(plain(reasoning), LONGEST_MESSAGE if knows_secrets else LOOKED_AT)
+
+
+def seconds_of(value: Any) -> float | None:
+    """A time to wait; None for what is no number of seconds."""
+    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+        return None
+    return float(min(value, LONGEST_RETRY_SECONDS))
+
+
+def _refuse(problem: str) -> Failure:
+    return Failure("bad_output", f"the Chosen that was returned: {problem}", retryable=False)
