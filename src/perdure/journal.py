@@ -35,6 +35,7 @@ they began.
     perdure.errors.SchemaTooNew   a later version of Perdure made the database
     perdure.errors.SchemaTooOld   an earlier version made it, and this adapter does not migrate by itself
     perdure.errors.NotFound       a `get_` found nothing
+    JournalReplaced               other files stand where the journal's stood; the process must end
     InvalidCommit, InvalidCursor   the caller's mistake
 """
 
@@ -85,6 +86,14 @@ class JournalCorrupt(JournalUnavailable):
 
 class JournalClosed(JournalUnavailable):
     code = "journal_closed"
+
+
+class JournalReplaced(PerdureError):
+    """Other files stand where the journal's stood: nothing more is written, and no second try helps. The process that
+    has the journal open must end."""
+
+    code = "journal_replaced"
+    status = 503
 
 
 class OutcomeUnknown(StoreUnavailable):

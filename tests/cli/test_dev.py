@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -80,6 +81,24 @@ def test_what_runs_when_it_is_stopped_goes_on_at_the_next_start(shell, tmp_path)
     wait_until(lambda: get(f"{where}/api/v1/runs/{started['run_id']}")["state"] == "completed", "the run to go on")
     again.signal(signal.SIGTERM)
     again.wait(0)
+
+
+def test_it_ends_when_its_file_was_replaced_and_leaves_the_other_one_alone(shell, tmp_path):
+    process = shell.start("dev", "--port", "0")
+    where = address(process)
+    file = workflow(tmp_path, "one", task("a", "echo", args={"value": 7}))
+    shell.start("run", file, "--run-id", "r1").wait(0)
+    [path] = tmp_path.rglob("perdure.db")
+    copy = path.with_name("copy.db")
+    shutil.copy(path, copy)
+    copy.replace(path)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        post(f"{where}/api/v1/runs", {"definition": json.loads(Path(file).read_text())})
+    with refused.value as answer:
+        assert json.load(answer)["code"] == "journal_replaced"
+    text = process.wait(1)
+    assert "was replaced by another file while this process had it open" in text
+    assert "Traceback" not in text
 
 
 def test_a_second_one_says_who_has_the_file(shell):

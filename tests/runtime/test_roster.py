@@ -1,6 +1,7 @@
 """How many tasks of a queue are published: what workers say of their slots is believed as far as they prove it."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,7 +33,7 @@ class Workers:
 
 def make_roster(workers):
     dispatcher = Dispatcher(window=LEAST_WINDOW)
-    coordinator = SimpleNamespace(
+    coordinator: Any = SimpleNamespace(
         handling=SimpleNamespace(), transport=SimpleNamespace(), publisher=SimpleNamespace(dispatcher=dispatcher)
     )
     return Roster(workers, coordinator, system, dead_seconds=10.0), dispatcher

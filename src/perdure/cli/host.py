@@ -78,12 +78,16 @@ class _Broken(Exception):
 
 
 async def _serve(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
+    from perdure.journal import JournalReplaced
     from perdure.runtime.parts import EngineStopped
     from perdure.transport import TransportUnavailable
 
     try:
         await first_of(_begin(engine, begin, stop), engine.until_broken())
     except* (EngineStopped, StoreUnavailable, TransportUnavailable) as errors:
+        for error in leaves(errors):
+            if isinstance(error.__cause__, JournalReplaced):  # files that are being put back must be left alone
+                raise error.__cause__ from errors
         raise _Broken(str(next(leaves(errors)))) from errors
 
 

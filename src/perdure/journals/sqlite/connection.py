@@ -63,6 +63,15 @@ def _make_file(path: Path) -> None:
         pass
 
 
+def find_place(path: Path) -> tuple[int, int] | None:
+    """Which file stands at the path, whatever it holds; None if there is none."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
 def connect_reader(options: Options) -> sqlite3.Connection:
     """A connection that cannot write."""
     uri = options.path.as_uri()

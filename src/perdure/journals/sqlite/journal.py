@@ -170,6 +170,8 @@ class SqliteJournal(SqliteCalls, JournalCalls):
     # -- who may write
 
     async def incarnation(self) -> int:
+        if self._writer is not None:
+            self._writer.check_place()  # a process that has nothing to write asks for the incarnation now and then
         return int(found(await self._find("incarnation", {}, first), "row of meta", "incarnation"))
 
     async def raise_incarnation(self, by: int = 1) -> int:

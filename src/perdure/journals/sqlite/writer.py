@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
-from perdure.journal import Appended, Commit, JournalClosed, OutcomeUnknown
+from perdure.journal import Appended, Commit, JournalClosed, JournalReplaced, OutcomeUnknown
 from perdure.journals.sqlite import schema
 from perdure.journals.sqlite.appender import Appender
-from perdure.journals.sqlite.connection import Options, connect_writer
+from perdure.journals.sqlite.connection import Options, connect_writer, find_place
 from perdure.journals.sqlite.errors import translate, translate_commit
 
 Result = TypeVar("Result")
@@ -55,6 +55,8 @@ class Writer:
         self._places = asyncio.Semaphore(queue_limit)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._connection: sqlite3.Connection | None = None
+        self._place: tuple[int, int] | None = None
+        """The file that was opened; None until then."""
         self._closed = False
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -87,6 +89,17 @@ class Writer:
         self._queue.put(job)
         # A caller that is cancelled from here on does not know the outcome; the job is done all the same.
         return await job.future
+
+    def check_place(self) -> None:
+        """Raise if another file stands where the journal's stood, or none. SQLite would go on writing to the old one,
+        which nobody can find again: what was answered would be gone with this process."""
+        path = self._options.path
+        if self._place is not None and (found := find_place(path)) != self._place:
+            what = "is gone" if found is None else "was replaced by another file"
+            raise JournalReplaced(
+                f"journal {path} {what} while this process had it open; nothing more is written. End every process that "
+                "uses it, put its files back, run `perdure migrate --restored`, then start again"
+            )
 
     async def close(self) -> None:
         """Finish what waits, then end the thread."""
@@ -182,6 +195,7 @@ class Writer:
                     job.result = job.work(connection)
                     appender = Appender(connection, self.partition_count, self._clock.now())
             appender.flush()
+            self.check_place()
         except BaseException:
             self._roll_back(connection)
             raise
@@ -203,8 +217,10 @@ class Writer:
 
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
+            self.check_place()  # after a failure: files that were put back meanwhile are left alone
             connection = connect_writer(self._options)
             try:
+                self._place = find_place(self._options.path)
                 schema.migrate(connection, self._options.path, self.partition_count)
                 self.partition_count = schema.partition_count(connection)
             except BaseException:
