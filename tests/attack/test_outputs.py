@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -185,3 +186,49 @@ def test_a_value_with_a_secret_that_takes_too_long_to_be_cleaned_is_refused(monk
     with pytest.raises(CannotClean, match="holds a secret"):
         known.json(msgspec.json.encode([[]] * 300_000 + ["1234"]))
     assert known.json(msgspec.json.encode([[]] * 300_000 + ["123"])).endswith(b'"123"]')
+
+
+@dataclass
+class Holding:
+    inner: Any
+
+
+class Within(msgspec.Struct):
+    inner: Any
+
+
+READY = [
+    b"[1,",
+    b"1]],[[",
+    b'"\\ud800"',
+    b'"\xff"',
+    b"[NaN]",
+    b"1" + b"0" * 5000,
+    b"1e999",
+    b"",
+    b"[" * 900 + b"]" * 900,
+]
+AROUND = [
+    lambda one: one,
+    lambda one: [one],
+    lambda one: {"a": [one]},
+    Holding,
+    lambda one: [Holding({"a": Within(one)})],
+]
+
+
+@attack("S20", "ready-made JSON that is none: a large one was stored, and its run could not be read")
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("raw", [*READY, b"[" + b"1," * 40_000], ids=range(len(READY) + 1))
+def test_ready_made_json_is_read_before_it_is_believed(raw, around):
+    with pytest.raises(Failure) as caught:
+        encode_output(around(msgspec.Raw(raw)))
+    assert caught.value.code == "bad_output"
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_ready_made_json_is_what_it_says(around):
+    data = b'{"a":[1,2.5,"x"]}'
+    assert msgspec.json.decode(encode_output(around(msgspec.Raw(data)))) == msgspec.json.decode(
+        msgspec.json.encode(around(msgspec.json.decode(data)))
+    )

@@ -45,6 +45,8 @@ def is_light(value: Any) -> bool:
             left -= 1 + len(found) // _CHARACTERS
         elif kind is int or kind is float or kind is bool or found is None:
             left -= 1
+        elif kind is msgspec.Raw:
+            return False  # however short: it says that it is JSON, and has to be read
         else:
             inside = _look_inside(found)
             left -= 1
@@ -110,7 +112,22 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield from _portions(value.items(), dict, lambda one: _pair(one, depth))
         yield b"}"
     else:  # what it becomes is known only when it is encoded
-        yield encode(value)
+        encoded = encode(value)
+        if _holds_raw(value):  # it was copied as it was, and may be anything
+            yield from _value(msgspec.json.decode(encoded), depth)
+        else:
+            yield encoded
+
+
+def _holds_raw(value: Any) -> bool:
+    """Whether there is ready-made JSON in an object that was encoded, and so does not contain itself."""
+    stack = [value]
+    while stack:
+        found = stack.pop()
+        if type(found) is msgspec.Raw:
+            return True
+        stack += _look_inside(found)
+    return False
 
 
 def _portions(

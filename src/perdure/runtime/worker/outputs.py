@@ -124,6 +124,8 @@ def _look_inside(found: Any) -> Collection[Any]:
         return found.values()
     if isinstance(found, list | tuple | set | frozenset):
         return found
+    if isinstance(found, msgspec.Raw):
+        return (_decoder.decode(found),)
     plain = msgspec.to_builtins(found, enc_hook=convert, str_keys=True)
     return (plain,) if isinstance(plain, dict | list | float) else ()
 
@@ -151,6 +153,8 @@ def _describe_problem(value: Any, error: Exception) -> str:
 
 
 def _find_leaf_problem(value: Any) -> str | None:
+    if isinstance(value, msgspec.Raw):
+        return "is of type msgspec.Raw and holds something that is not JSON"
     try:
         if encode(value) == b"null" and value is not None:  # most often a scalar of numpy
             return "is not a number, or infinite, which JSON has no number for"
