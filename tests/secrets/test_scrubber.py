@@ -31,6 +31,8 @@ def scrubber():
         json.dumps({"a": CANARY}),
         json.dumps({"a": CANARY}, ensure_ascii=False),
         repr(CANARY),
+        ascii(CANARY),
+        repr(CANARY.encode()),
         quote(CANARY),
         quote(CANARY, safe=""),
         quote_plus(CANARY),

@@ -127,6 +127,7 @@ def encodings(value: str) -> set[str]:
     """The forms a secret is found in: itself, in JSON, in URLs, and in base64 at each of the three alignments."""
     data = _bytes(value)
     forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    forms |= {ascii(value)[1:-1], repr(data)[2:-1]}
     forms |= {quote(data, safe=""), quote(data), quote_plus(data), *(quote(data, safe=safe) for safe in URL_SAFE)}
     forms |= {form.lower() for form in (quote(data, safe=""), quote_plus(data)) if "%" in form}
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
