@@ -37,3 +37,17 @@ def test_a_call_has_a_bounded_number_of_tasks_and_of_bytes(monkeypatch):
     calls = [[number for number, *_ in some] for some in tasks._in_calls(sent)]
     assert calls == [[0, 1, 2], [3], [4], [5], [6, 7]]
     assert list(tasks._in_calls([])) == []
+
+
+@attack("X28", "thousands of small steps, all of which the next attempt is sent")
+async def test_what_a_retry_finds_of_its_steps_is_no_large_message(deployment: Deployment, monkeypatch):
+    monkeypatch.setattr(tasks, "LARGEST_TASK", 10_000)
+    await deployment.coordinator()
+    await deployment.worker()
+    client = await deployment.open()
+    config = {"function": "tests.engine.large:keep_many", "args": {"count": 60, "size": 30_000}}
+    node = {**task("a"), "config": config, "retry": {"max_attempts": 2, "backoff_ms": 1}}
+    state = await finish(client, workflow(node))
+    assert (state.state.value, state.find("a").output["again"]) == ("completed", 0)
+    assert 60 * 30_000 < state.kept < 61 * 30_000
+    assert state.find("a").kept < 300_000
