@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from perdure.errors import NotFound
-from perdure.plain_text import cut
+from perdure.plain_text import cut, find_text_trouble
 
 Function = Callable[..., Any]
 
 _logger = logging.getLogger("perdure.functions")
 _lock = threading.Lock()
+_LONGEST_NAME = 1_000
 _registered: dict[str, Function] = {}
 _shared: dict[str, set[str]] = {}
 """Names that several functions have; only `module:name` tells them apart."""
@@ -102,7 +103,11 @@ def _is_allowed(module: str) -> bool:
 
 
 def register(name: str, function: Function) -> None:
-    """Register a function. The same one may come again, as when a module is reloaded or imported under two names."""
+    """Register a function. The same one may come again, as when a module is reloaded or imported under two names. A name
+    that cannot be sent is refused: a worker says in each beat which functions it has."""
+    if (trouble := find_text_trouble(name, _LONGEST_NAME)) is not None:
+        raise ValueError(f"function {_origin(function)} cannot be named {cut(ascii(name), 100)}: {trouble}")
+    name = str.__str__(name)
     with _lock:
         known = _registered.get(name)
         if known is not None and _origin(known) != _origin(function):

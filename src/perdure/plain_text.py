@@ -69,6 +69,19 @@ def clean_json(text: str) -> str:
     return _IN_JSON.sub(_escape_json, text)
 
 
+def find_text_trouble(text: object, most: int) -> str | None:
+    """Why something given where text belongs cannot be kept and sent exactly as it is; None if it can."""
+    if not isinstance(text, str):
+        return f"it is of type {type(text).__qualname__}, not text"
+    if not 0 < str.__len__(text) <= most:
+        return f"it has {str.__len__(text):,} characters, 1 to {most:,} are allowed"
+    try:
+        str.encode(text, "utf-8")
+    except UnicodeEncodeError:
+        return "it holds half a character, which is no valid Unicode"
+    return "it holds the character NUL" if str.__contains__(text, "\0") else None
+
+
 def find_name_trouble(text: str) -> str | None:
     """Why a text cannot be the name of a person or of a key: two names that read the same would be taken for one.
     Look-alike letters of other scripts are not told apart; that is left to those who give names."""

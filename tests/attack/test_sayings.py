@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+import perdure
+from perdure import functions
 from perdure.journal import partition_of
 from perdure.runtime.failures import describe
 from perdure.runtime.worker import attempt as attempts
@@ -22,8 +24,9 @@ from perdure.transport import (
 from perdure.transports.envelopes import Keyring
 from perdure.transports.redis.keys import Keys
 from tests.api.helpers import serving
+from tests.attack import saying
 from tests.attack.marks import attack
-from tests.attack.saying import COMPLETED, FAILURES, STEPS
+from tests.attack.saying import COMPLETED, FAILURES, STEPS, Text
 from tests.conformance.transport.messages import claim, result, soon, task
 from tests.engine.helpers import DEADLINE, until_true
 from tests.runtime.harness import call, make_task, working
@@ -144,6 +147,19 @@ def test_an_error_may_be_its_own_cause():
     error = ValueError("m")
     error.__cause__ = error
     assert describe(error)["message"] == "ValueError: m"
+
+
+@attack("S20", "names of functions that no beat of a worker can hold")
+@pytest.mark.parametrize("name", ["\ud800", "a\0b", "a" * 10_000, "", 5])
+def test_a_function_whose_name_cannot_be_sent_is_refused_where_it_is_defined(name):
+    with pytest.raises(ValueError, match="cannot be named"):
+        perdure.task(name=name)(lambda: 1)
+
+
+def test_the_name_of_a_function_is_kept_as_text():
+    functions.register(Text(f"{HERE}.text"), saying.log_half)
+    [kept] = [name for name in functions.names() if name == f"{HERE}.text"]
+    assert type(kept) is str
 
 
 # -- what was missed is no outage --------------------------------------------------------------------------------------

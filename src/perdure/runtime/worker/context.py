@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.segments import HoldsSegments, has_refs
-from perdure.plain_text import cut
+from perdure.plain_text import cut, find_text_trouble
 from perdure.runtime.worker.capture import describe
 from perdure.runtime.worker.encoding import is_light
 from perdure.runtime.worker.inputs import copy_plain
 from perdure.runtime.worker.outputs import check_output, check_step
-from perdure.runtime.worker.sayings import LONGEST_STEP, find_trouble
+from perdure.runtime.worker.sayings import LONGEST_STEP
 from perdure.transport import Task
 
 _logger = logging.getLogger("perdure.task")
@@ -159,7 +159,7 @@ class Context:
         given: object = name  # an annotation does not keep a caller from passing something else
         if not isinstance(given, str) or not given:
             raise TypeError(f"a step needs a name, got {name!r}: ctx.step('charge', charge, order)")
-        if (trouble := find_trouble(name, LONGEST_STEP)) is not None:
+        if (trouble := find_text_trouble(name, LONGEST_STEP)) is not None:
             raise ValueError(f"a step cannot be named {cut(ascii(name), 100)}: {trouble}")
         name = str.__str__(name)  # of a subclass, what is stored would not be the text
         if not callable(function):

@@ -31,11 +31,11 @@ from perdure import functions
 from perdure.clock import Clock
 from perdure.kernel.segments import pack
 from perdure.outcomes import Chosen, Failure
-from perdure.plain_text import clean_text
+from perdure.plain_text import clean_text, find_text_trouble
 from perdure.runtime.failures import describe
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.outputs import MAX_BYTES, Encoded
-from perdure.runtime.worker.sayings import LONGEST_STEP, find_trouble
+from perdure.runtime.worker.sayings import LONGEST_STEP
 from perdure.transport import Task
 
 START_SECONDS = 60.0
@@ -215,7 +215,7 @@ class IsolatedProcess:
 
     def _step_of(self, message: dict[str, Any]) -> str:
         step = message.get("step", "")
-        if step == "" or find_trouble(step, LONGEST_STEP) is None:
+        if step == "" or find_text_trouble(step, LONGEST_STEP) is None:
             return str(step)
         raise self._broken("it sent a step without a name that can be kept")
 

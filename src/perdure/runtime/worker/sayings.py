@@ -14,7 +14,7 @@ from typing import Any
 
 from perdure.outcomes import Chosen, Failure
 from perdure.plain import type_name
-from perdure.plain_text import LOOKED_AT, cut
+from perdure.plain_text import LOOKED_AT, cut, find_text_trouble
 from perdure.transport import LONGEST_ID, LONGEST_MESSAGE, LONGEST_RETRY_SECONDS, MOST_CHOSEN
 
 LONGEST_STEP = 1_000
@@ -26,19 +26,6 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\ufffd")
 
 
-def find_trouble(text: Any, most: int) -> str | None:
-    """Why something cannot be a name, which must stay exactly as it was given; None if it can."""
-    if not isinstance(text, str):
-        return f"it is of type {type_name(text)}, not text"
-    if not 0 < str.__len__(text) <= most:
-        return f"it has {str.__len__(text):,} characters, 1 to {most:,} are allowed"
-    try:
-        str.encode(text, "utf-8")
-    except UnicodeEncodeError:
-        return "it holds half a character, which is no valid Unicode"
-    return "it holds the character NUL" if str.__contains__(text, "\0") else None
-
-
 def choice_of(chosen: Chosen, *, knows_secrets: bool = True) -> tuple[tuple[str, ...], str]:
     """The nodes that a function chose, and why. Raises Failure."""
     nodes: Any = chosen.next_nodes
@@ -48,7 +35,7 @@ def choice_of(chosen: Chosen, *, knows_secrets: bool = True) -> tuple[tuple[str,
     if len(names) > MOST_CHOSEN:
         raise _refuse(f"next_nodes has more than the {MOST_CHOSEN:,} ids that are allowed")
     for number, name in enumerate(names):
-        if (trouble := find_trouble(name, LONGEST_ID)) is not None:
+        if (trouble := find_text_trouble(name, LONGEST_ID)) is not None:
             raise _refuse(f"next_nodes[{number}] is the id of a node: {trouble}")
     return tuple(str.__str__(name) for name in names), _reasoning(chosen.reasoning, knows_secrets=knows_secrets)
 
