@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from perdure.runtime.worker import capture
 from tests import forking
 from tests.cli.helpers import task, wait_until, workflow
 
@@ -145,3 +146,21 @@ def test_logs_are_followed_until_the_run_ends(shell, tmp_path):
     running.wait(0)
     lines = following.wait(0).splitlines()
     assert [line.split()[-3:] for line in lines] == [["a", "info", "first"], ["c", "info", "last"]]
+
+
+def test_what_other_code_has_put_around_the_factory_of_records_is_heard_once(monkeypatch):
+    """It is left in place when the last listener goes, with the old one in it; the next listener comes around both."""
+    monkeypatch.setattr(logging, "_logRecordFactory", logging.getLogRecordFactory())
+    lines: list[str] = []
+    for _ in range(3):
+        capture.begin()
+        ours = logging.getLogRecordFactory()
+        logging.setLogRecordFactory(lambda *args, ours=ours, **more: ours(*args, **more))
+        capture.end()
+    capture.begin()
+    try:
+        with capture.heard(lambda level, line: lines.append(line)):
+            logging.getLogger("app").warning("once")
+    finally:
+        capture.end()
+    assert lines == ["once"]

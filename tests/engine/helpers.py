@@ -139,11 +139,14 @@ async def until(
 
     async def look() -> State:
         await until_true(lambda: engine.journal.find_run(run_id), f"{run_id} has begun", seconds)
-        async for _ in engine.runs.follow(run_id):
-            state = await engine.runs.state(run_id)
-            if wanted(state):
-                return state
-        raise AssertionError(f"{run_id} ended otherwise: {(await engine.runs.state(run_id)).state.value}")
+        while True:
+            async for _ in engine.runs.follow(run_id):
+                state = await engine.runs.state(run_id)
+                if wanted(state):
+                    return state
+            await asyncio.sleep(
+                0.01
+            )  # it has ended, and may go on: a parent's retry, a rollback, what was not delivered
 
     try:
         return await asyncio.wait_for(look(), seconds)

@@ -114,12 +114,7 @@ async def test_a_continuation_that_can_never_begin_is_a_fact_of_its_sender_and_s
         await ask(engine, "signal", name="go")
         state = await until(engine, lambda state: state.continued_as is not None)
         if gone == "the definition":
-
-            async def is_said() -> bool:  # after its end, when nobody follows it any more
-                return (await engine.runs.state("r1")).error is not None
-
-            await until_true(is_said, "what was not delivered is said")
-            state = await engine.runs.state("r1")
+            state = await until(engine, lambda state: state.error is not None)
             assert (state.state, state.error.code) == (R.COMPLETED, "continuation_failed")
             assert [event.type for event in await events(engine.journal)].count("run.undelivered") == 1
             assert await engine.journal.read_notices(None, 0, 10) == []

@@ -9,13 +9,13 @@ import pytest
 from perdure.cli.app import app
 from tests.parity import cases
 from tests.parity.cases import CASES
-from tests.parity.world import held, unheld
+from tests.parity.world import Stock, held, unheld
 
 SERVER_ONLY = {
     *(cases.blobs_get, cases.blobs_stat, cases.keys_revoke, cases.audit_list, cases.workflows_push, cases.graph),
 }
 """They begin with something that is made through the server, which the database that nobody holds does not have."""
-MOST = 12
+MOST = 4
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,13 @@ def world(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def unheld_world(tmp_path_factory):
-    with unheld(tmp_path_factory, MOST) as made:
+def stock(tmp_path_factory):
+    return Stock(tmp_path_factory, MOST)
+
+
+@pytest.fixture
+def unheld_world(tmp_path_factory, stock):
+    with unheld(tmp_path_factory, stock) as made:
         yield made
 
 

@@ -138,11 +138,11 @@ class Unheld(World):
 
     apart = True
 
-    def __init__(self, server, client, folder, database, before, stock):
+    def __init__(self, server, client, folder, database, stock):
         super().__init__(server, client, folder)
         self.sides = (["--db", str(database)], self.sides[1])
-        self.read = before.read
-        self._stock = stock
+        self.read = stock.read
+        self._stock = stock.runs
         self._taken: Counter[tuple[str, int]] = Counter()
 
     def make(self, kind):
@@ -160,26 +160,34 @@ def held(factory):
         yield made
 
 
-@contextmanager
-def unheld(factory, each):
-    """The world in which no process holds it; there are so many runs of a kind."""
-    ours, theirs = factory.mktemp("ours"), factory.mktemp("theirs") / "copy"
-    with _folder(factory) as folder:
-        with Background(ours) as server, Client(server.url) as client:
-            before = World(server, client, folder)
-            before.fill()
-            stock = {kind: [before.make(kind) for _ in range(each)] for kind in KINDS}
-        shutil.copytree(ours, theirs)
-        with Background(theirs) as server, Client(server.url) as client:
-            yield Unheld(server, client, folder, ours / "perdure.db", before, stock)
+class Stock:
+    """A database with so many runs of each kind, to be copied."""
+
+    def __init__(self, factory, each):
+        self.database = factory.mktemp("stock")
+        with _folder(factory) as self.folder, Background(self.database) as server, Client(server.url) as client:
+            filling = World(server, client, self.folder)
+            filling.fill()
+            self.read = filling.read
+            self.runs = {kind: [filling.make(kind) for _ in range(each)] for kind in KINDS}
 
 
 @contextmanager
-def _folder(factory):
+def unheld(factory, stock):
+    """The world in which no process holds it. Each case has its own: what was done on one side is unknown to the other."""
+    ours, theirs = (factory.mktemp(name) / "copy" for name in ("ours", "theirs"))
+    for copy in (ours, theirs):
+        shutil.copytree(stock.database, copy)
+    with _folder(factory, stock.folder) as folder, Background(theirs) as server, Client(server.url) as client:
+        yield Unheld(server, client, folder, ours / "perdure.db", stock)
+
+
+@contextmanager
+def _folder(factory, folder=None):
     """A working directory without settings of its own."""
     kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PERDURE_")}
     before = os.getcwd()
-    folder = factory.mktemp("world")
+    folder = folder or factory.mktemp("world")
     os.chdir(folder)
     try:
         yield folder

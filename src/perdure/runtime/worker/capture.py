@@ -115,7 +115,7 @@ class _Listening:
         self._lock = threading.Lock()
         self._listeners = 0
         self._tees: dict[str, Tee] = {}
-        self._records: _Records | None = None
+        self.records: _Records | None = None
         self._lowered = False
 
     def begin(self) -> None:
@@ -127,8 +127,8 @@ class _Listening:
                 if (stream := getattr(sys, name)) is not None:
                     self._tees[name] = Tee(stream, kept=name == "stdout")
                     setattr(sys, name, self._tees[name])
-            self._records = _Records(logging.getLogRecordFactory())
-            logging.setLogRecordFactory(self._records)
+            self.records = _Records(logging.getLogRecordFactory())
+            logging.setLogRecordFactory(self.records)
             root = logging.getLogger()
             # The program has not configured logging: records of `info` are made, and heard. Without a handler Python
             # shows no more than before.
@@ -145,9 +145,9 @@ class _Listening:
                 if getattr(sys, name) is tee:
                     setattr(sys, name, tee.inner)
             self._tees.clear()
-            if self._records is not None and logging.getLogRecordFactory() is self._records:
-                logging.setLogRecordFactory(self._records.before)
-            self._records = None
+            if self.records is not None and logging.getLogRecordFactory() is self.records:
+                logging.setLogRecordFactory(self.records.before)
+            self.records = None
             if self._lowered and logging.getLogger().level == logging.INFO:
                 logging.getLogger().setLevel(logging.WARNING)
 
@@ -162,6 +162,8 @@ class _Records:
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record = self.before(*args, **kwargs)
         speaker = _speaker.get()
+        if _listening.records is not self:  # one inside what other code has put around it, since the last listener
+            return record
         # What Perdure logs is not the handler's; `ctx.log` keeps its lines itself.
         if speaker is not None and record.levelno >= logging.INFO and record.name.partition(".")[0] != "perdure":
             speaker.log(record.levelno, describe(record.msg, record.args, record.exc_info))
