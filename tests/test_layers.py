@@ -61,7 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight", "pieces"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
-    "opening": {"settings", "deployment", "engine", "egress"},  # for programs and commands alike
+    "opening": {"errors", "settings", "deployment", "engine", "egress"},  # for programs and commands alike
     "sdk": BASE
     | {"opening", "kernel", "settings", "runtime", "engine", "service"}
     | PORTS

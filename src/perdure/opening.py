@@ -5,14 +5,19 @@ Adapters and the engine are imported late: commands that only read settings need
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perdure.errors import SettingsInvalid
 from perdure.settings import Settings
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
+
+LONGEST_PATH = 504
+"""What SQLite opens: 512 bytes, with the names of the files beside it."""
 
 
 def load_settings(db: str | None) -> Settings:
@@ -30,8 +35,14 @@ def make_folder(settings: Settings) -> None:
     from perdure.deployment import database_file, is_postgres
 
     if not is_postgres(settings.database_url):
+        path = database_file(settings.database_url)
+        if (length := len(os.fsencode(path.absolute()))) > LONGEST_PATH:
+            raise SettingsInvalid(
+                f"the path of the database has {length:,} bytes, and SQLite opens none of more than {LONGEST_PATH}; "
+                f"choose a shorter one than {str(path)[:60]}…"
+            )
         # Inputs, outputs and hashes of keys are private: a folder made here is open to its owner alone.
-        database_file(settings.database_url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 async def open_engine(settings: Settings) -> Engine:

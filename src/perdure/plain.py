@@ -7,7 +7,9 @@ manner of pydantic, paths and the scalars of numpy. It must not know what a valu
 from __future__ import annotations
 
 import datetime
+import math
 import os
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -34,16 +36,52 @@ class NotData(ValueError):
 def encode(value: Any) -> bytes:
     """The value as JSON. Raises NotData."""
     try:
-        return msgspec.json.encode(value, enc_hook=convert)
+        encoded = msgspec.json.encode(value, enc_hook=convert)
     except NotImplementedError as error:
         raise NotData(f"something in it is {error}") from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise NotData(str(error)) from error
+    # Not-a-number was encoded as null: only data with a null in it can hide one.
+    try:
+        finite = b"null" not in encoded or is_finite(value)
+    except msgspec.DecodeError as error:  # of a msgspec.Raw
+        raise NotData(str(error)) from error
+    if not finite:
+        raise NotData("a number in it is NaN or infinite, which JSON has no number for; give None, or a text")
+    return encoded
 
 
 def to_data(value: Any) -> Any:
     """A copy of the value as JSON holds it. Raises NotData."""
     return msgspec.json.decode(encode(value))
+
+
+def is_finite(value: Any) -> bool:
+    """Whether every number in a value that can be encoded is one."""
+    stack = [value]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, float) and not math.isfinite(found):
+            return False
+        stack += look_inside(found)
+    return True
+
+
+_LEAVES = (str, int, float, bool, bytes, type(None))
+
+
+def look_inside(found: Any) -> Collection[Any]:
+    """The values inside a value; for an object that can become data, what it becomes."""
+    if isinstance(found, _LEAVES):
+        return ()
+    if isinstance(found, dict):
+        return found.values()
+    if isinstance(found, list | tuple | set | frozenset):
+        return found
+    if isinstance(found, msgspec.Raw):
+        return (msgspec.json.decode(found),)
+    plain = msgspec.to_builtins(found, enc_hook=convert, str_keys=True)
+    return (plain,) if isinstance(plain, dict | list | float) else ()
 
 
 def _is_scalar(value: Any) -> bool:

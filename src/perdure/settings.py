@@ -293,6 +293,14 @@ def read_secrets(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     return {name.removeprefix(SECRET_PREFIX): found[name] for name in found if name.startswith(SECRET_PREFIX)}
 
 
+def without_secrets(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a process that runs others' code: without secrets, which it is given where a node names them,
+    and without the keys of this process. The API key stays: it is what a function calls the API with."""
+    found = os.environ if environ is None else environ
+    hidden = {PREFIX + name.upper() for name in _HIDDEN - {"api_key"}}
+    return {name: found[name] for name in found if not name.startswith(SECRET_PREFIX) and name not in hidden}
+
+
 def _read_flags(flags: Mapping[str, object]) -> Layer:
     for name in flags:
         if name not in _FIELDS:

@@ -135,6 +135,13 @@ def test_waiting_for_an_approval():
     )
 
 
+def test_waiting_for_an_approval_that_an_import_left_out():
+    run = start(human("ask"))
+    approval = run.ask("ask")
+    del run.state.approvals[approval]
+    assert explain(run.state, "ask") == f"ask waits for the approval {approval!r}, which nobody was asked for."
+
+
 def test_waiting_for_anyone():
     run = start(human("ask"))
     run.ask("ask")

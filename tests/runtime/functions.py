@@ -51,6 +51,10 @@ class Holder:
         return x + 100
 
 
+def list_environment() -> list[str]:
+    return sorted(os.environ)
+
+
 def fail(text: str) -> None:
     raise ValueError(text)
 

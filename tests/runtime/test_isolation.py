@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure import functions
+from tests.attack.marks import attack
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import call, make_task, wait_until, working
 
@@ -43,6 +44,16 @@ async def test_a_function_is_told_its_attempt_as_people_count_it(isolation):
         told = await h.do(call(f"{HERE}:about", isolation=isolation, attempt=3, tries=2))
         assert told.output == ["r1", 2, "r1/n/do/x"]
         assert told.attempt == 3, "the fence is untouched"
+
+
+@attack("S21", "secrets of the environment that no node named")
+async def test_a_process_has_no_secrets_and_keys_of_the_worker_in_its_environment(monkeypatch):
+    for name in ("SECRET_TOKEN", "SIGNING_KEYS", "ENCRYPTION_KEYS", "JWT_SECRET", "API_KEY", "DATABASE_URL"):
+        monkeypatch.setenv(f"PERDURE_{name}", "x")
+    async with working() as h:
+        found = (await h.do(isolated("list_environment"))).output
+    assert [name for name in found if name.startswith("PERDURE_")] == ["PERDURE_API_KEY", "PERDURE_DATABASE_URL"]
+    assert "PATH" in found
 
 
 async def test_a_process_is_used_again():

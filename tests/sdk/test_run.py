@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import perdure
-from perdure.errors import PerdureError, Refused
+from perdure.errors import PerdureError, Refused, SettingsInvalid
 from tests.sdk.tasks import combine, echo, fail, fetch, grow, headlines, join, rate
 
 MEMORY = ":memory:"
@@ -112,6 +112,7 @@ def test_an_input_may_have_the_name_of_an_option():
         ({"city": "x", "town": "y"}, "unexpected keyword argument 'town'"),
         ({"town": "y"}, "unexpected keyword argument 'town', missing a required argument: 'city'"),
         ({"city": object()}, "the inputs are not JSON"),
+        ({"city": [float("nan")]}, "the inputs are not JSON: a number in it is NaN or infinite"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_before_anything_starts(inputs, words, tmp_path):
@@ -342,6 +343,22 @@ def test_a_rejection_fails_the_run(answer):
     run = perdure.run(asks, text="please", db=MEMORY, on_approval=lambda approval: answer)
     assert run.error is not None
     assert (run.state, run.error["code"]) == ("failed", "rejected")
+
+
+def test_a_decision_whose_data_is_no_json_is_refused():
+    answer = perdure.Decision(decision="approve", data={"amount": float("inf")})
+    with pytest.raises(PerdureError, match="the data of the Decision is not JSON: a number in it is NaN or infinite"):
+        perdure.run(asks, text="please", db=MEMORY, on_approval=lambda approval: answer)
+
+
+def test_a_path_that_sqlite_cannot_open_is_refused_before_its_folders_are_made(tmp_path):
+    with pytest.raises(SettingsInvalid, match="SQLite opens none of more than 504"):
+        perdure.run(briefing, city="x", db=tmp_path / ("y/" * 2_000) / "perdure.db")
+    assert list(tmp_path.iterdir()) == []
+    length = 504 - len(str(tmp_path)) - len("//perdure.db") - 200
+    assert (
+        perdure.run(briefing, city="x", db=tmp_path / ("y" * 199) / ("z" * length) / "perdure.db").state == "completed"
+    )
 
 
 async def test_an_async_callback_is_awaited_and_may_leave_a_decision_to_others():

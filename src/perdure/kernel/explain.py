@@ -272,7 +272,9 @@ def _waiting(state: State, who: str, activation: Activation, seen: Seen) -> str:
         return f"{who} waits."
     match wait.kind:
         case "approval":
-            approval = state.approvals[wait.name]
+            approval = state.approvals.get(wait.name)
+            if approval is None:  # an import may say so
+                return f"{who} waits for the approval {wait.name!r}, which nobody was asked for."
             by = ", ".join(approval.approvers) or "anyone"
             got = len([vote for vote in approval.votes.values() if vote == "approve"])
             until = f" until {_at(approval.expires_at)}, then {approval.on_timeout}" if approval.expires_at else ""

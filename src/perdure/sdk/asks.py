@@ -73,8 +73,7 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
             found.asks.append(_parked(state, activation))
         case N.WAITING if activation.wait is not None:
             wait = activation.wait
-            if wait.kind == "approval":
-                approval = state.approvals[wait.name]
+            if wait.kind == "approval" and (approval := state.approvals.get(wait.name)) is not None:
                 asked = state.pinned(activation)
                 form = asked.config.get("form") if isinstance(asked.config, dict) else None
                 command = approve_command(wait.name, approval.approvers, form)
@@ -86,7 +85,7 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
                 found.asks.append(Ask("signal", wait.name, state.run_id, node, command))
             elif wait.kind == "child":
                 children.append(wait.name)
-            elif wait.kind != "items":  # items are activations of their own
+            elif wait.kind not in ("items", "approval"):  # items are activations of their own
                 found.busy = True
         case _:
             found.busy = True

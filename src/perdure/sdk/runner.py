@@ -345,7 +345,9 @@ class _Session:
         if not existed:
             for said in find_unknown(ir.inputs_schema, inputs):
                 logger.warning("%s", said)
-            start = self._service.runs.start(f"{ir.name}@{version}", _plain(inputs), run_id=run_id, tags=tags)
+            start = self._service.runs.start(
+                f"{ir.name}@{version}", _plain(inputs, "the inputs are"), run_id=run_id, tags=tags
+            )
             await _unless("exists", start)  # another process was faster
         state = await engine.runs.state(run_id)
         if existed:
@@ -361,7 +363,7 @@ class _Session:
         the same name, if what was done has its place in it."""
         if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
             raise Refused(_say_other(state, ir), code="other_workflow")
-        if not await self._engine.runs.began_with(state, _plain(inputs)):
+        if not await self._engine.runs.began_with(state, _plain(inputs, "the inputs are")):
             raise Refused(
                 f"run {state.run_id} began with other inputs; choose another run_id, or give the same inputs",
                 code="other_inputs",
@@ -423,7 +425,8 @@ class _Session:
                 if vote is None:
                     self._left.add(ask.name)
                     continue
-                about: dict[str, Any] = {"by": vote.by or None, "comments": vote.comments, "data": vote.data}
+                data = _plain(vote.data, "the data of the Decision is")
+                about: dict[str, Any] = {"by": vote.by or None, "comments": vote.comments, "data": data}
                 decide = self._service.approvals.decide(ask.name, vote.decision, **about)
                 await _unless("already_decided", decide)  # by another approver, meanwhile
                 return ask.run_id
@@ -482,11 +485,11 @@ def _read_decision(answer: Any) -> Decision | None:
     )
 
 
-def _plain(inputs: dict[str, Any]) -> Any:
+def _plain(value: Any, what: str) -> Any:
     try:
-        return to_data(inputs)
+        return to_data(value)
     except NotData as error:
-        raise PerdureError(f"the inputs are not JSON: {error}") from error
+        raise PerdureError(f"{what} not JSON: {error}") from error
 
 
 def _say_other(state: State, ir: IR) -> str:

@@ -344,7 +344,9 @@ def _waits_for(state: State, activation: Activation) -> str:
     when = f" until {_moment(wait.until)}" if wait.until is not None else ""
     match wait.kind:
         case "approval":
-            approval = state.approvals[wait.name]
+            approval = state.approvals.get(wait.name)
+            if approval is None:  # an import may say so
+                return f"for the approval {wait.name}, which nobody was asked for"
             people = ", ".join(approval.approvers) or "anyone"
             votes = f" ({len(approval.votes)} of {approval.quorum} voted)" if approval.quorum > 1 else ""
             return f"for a decision by {people}{votes}"

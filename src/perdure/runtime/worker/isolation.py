@@ -36,6 +36,7 @@ from perdure.runtime.failures import describe
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.outputs import MAX_BYTES, Encoded
 from perdure.runtime.worker.sayings import LONGEST_STEP
+from perdure.settings import without_secrets
 from perdure.transport import Task
 
 START_SECONDS = 60.0
@@ -152,6 +153,7 @@ class IsolatedProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                env=without_secrets(),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C does not reach it, and killing it kills what it started
             )

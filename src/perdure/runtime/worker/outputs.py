@@ -6,7 +6,6 @@ This file owns the limits of one output. Checked values are plain data that no o
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from perdure import weight
 from perdure.model.extremes import WHY, has_many
 from perdure.outcomes import Failure
 from perdure.pieces import count, holds
-from perdure.plain import convert, type_name, way_out
+from perdure.plain import is_finite, look_inside, type_name, way_out
 from perdure.plain_text import cut, hide
 from perdure.runtime.worker.encoding import TooDeep, TooLarge, encode, encode_in_pieces
 
@@ -65,7 +64,7 @@ def encode_output(value: Any, what: str = "output") -> bytes | bytearray:
         if deep and not _is_shallow(value):
             raise TooDeep
         # Not-a-number was encoded as null: only an output with a null in it can hide one.
-        if holds(encoded, b"null") and not _is_finite(value):
+        if holds(encoded, b"null") and not is_finite(value):
             raise ValueError("not a number")
     except Failure:
         raise
@@ -96,38 +95,11 @@ def _is_shallow(value: Any) -> bool:
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for found in level:
-            inner += _look_inside(found)
+            inner += look_inside(found)
         if not inner:
             return True
         level = inner
     return False
-
-
-def _is_finite(value: Any) -> bool:
-    stack = [value]
-    while stack:
-        found = stack.pop()
-        if isinstance(found, float) and not math.isfinite(found):
-            return False
-        stack += _look_inside(found)
-    return True
-
-
-_LEAVES = (str, int, float, bool, bytes, type(None))
-
-
-def _look_inside(found: Any) -> Collection[Any]:
-    """The values inside a value; for an object that can become data, what it becomes."""
-    if isinstance(found, _LEAVES):
-        return ()
-    if isinstance(found, dict):
-        return found.values()
-    if isinstance(found, list | tuple | set | frozenset):
-        return found
-    if isinstance(found, msgspec.Raw):
-        return (_decoder.decode(found),)
-    plain = msgspec.to_builtins(found, enc_hook=convert, str_keys=True)
-    return (plain,) if isinstance(plain, dict | list | float) else ()
 
 
 def _describe_problem(value: Any, error: Exception) -> str:
