@@ -83,6 +83,35 @@ def test_what_runs_when_it_is_stopped_goes_on_at_the_next_start(shell, tmp_path)
     again.wait(0)
 
 
+def test_nothing_that_a_function_raises_ends_it(shell, tmp_path):
+    (tmp_path / "leaving.py").write_text(
+        "import asyncio, sys\nimport perdure\n"
+        "class Odd(Exception):\n    def __str__(self): sys.exit(3)\n"
+        "async def leave(): sys.exit(3)\n"
+        "@perdure.task\ndef odd(): raise Odd\n"
+        "@perdure.task\nasync def interrupted(): raise KeyboardInterrupt\n"
+        "@perdure.task\nasync def gathered(): await asyncio.gather(leave())\n"
+        "@perdure.task\nasync def left():\n    asyncio.get_running_loop().call_soon(sys.exit)\n    await asyncio.sleep(0.01)\n"
+        "@perdure.task\ndef well(): return 7\n"
+    )
+    process = shell.start("dev", "--port", "0", "--import", str(tmp_path / "leaving.py"))
+    where = address(process)
+    states = {}
+    for name in ("odd", "interrupted", "gathered", "left", "well"):
+        node = {"id": "a", "type": "task", "config": {"function": name}, "retry": {"max_attempts": 1}}
+        definition = {"name": "f", "nodes": [node]}
+        states[name] = post(f"{where}/api/v1/runs", {"definition": definition, "wait_seconds": 20})["state"]
+    assert states == {
+        "odd": "failed",
+        "interrupted": "failed",
+        "gathered": "failed",
+        "left": "completed",
+        "well": "completed",
+    }
+    process.signal(signal.SIGINT)
+    assert "something that a function started raised SystemExit(3)" in process.wait(0)
+
+
 def test_it_ends_when_its_file_was_replaced_and_leaves_the_other_one_alone(shell, tmp_path):
     process = shell.start("dev", "--port", "0")
     where = address(process)

@@ -34,14 +34,40 @@ Begin = Callable[["Engine", asyncio.Event], Awaitable[None]]
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run `main` on the faster event loop, uvloop, where it is installed."""
+    """Run `main` on the faster event loop, uvloop, where it is installed.
+
+    A task or callback that a function left on the loop may raise SystemExit, which asyncio lets through to here. It ends
+    that task and, through whoever awaits it, the attempt, but not a process that others use too."""
+    with asyncio.Runner(loop_factory=_find_loop()) as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(main)
+        while True:
+            try:
+                return loop.run_until_complete(task)
+            except (SystemExit, KeyboardInterrupt) as error:
+                if task.done() or isinstance(error, _LeaveAtOnce) or _is_ctrl_c(error):
+                    raise
+                logger.error(
+                    "something that a function started raised %s; it is ended, and this process goes on",
+                    repr(error)[:200],
+                )
+
+
+def _find_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(main)
-    else:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main)
+        return None
+    return uvloop.new_event_loop
+
+
+class _LeaveAtOnce(SystemExit):
+    """The second signal."""
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether it came from the terminal: once `host` has its handlers, a signal raises nothing."""
+    return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS) -> None:
@@ -125,6 +151,6 @@ async def _open(settings: Settings, stop: asyncio.Event) -> Engine | None:
 
 def _stop(stop: asyncio.Event, which: signal.Signals) -> None:
     if stop.is_set():
-        raise SystemExit(128 + which)
+        raise _LeaveAtOnce(128 + which)
     say("Stopping: what runs now has its grace. Again to leave at once.")
     stop.set()
