@@ -127,11 +127,13 @@ async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
 
     service = _service(server)
     call: Any = SimpleNamespace(site=server.app.state.site, principal=LOCAL, request=None)
-    response = streaming.EventStream(call, await service.runs.follow(run_id), Permission.RUNS_READ)
+    place = server.app.state.site.places.enter(LOCAL)
+    response = streaming.EventStream(call, await service.runs.follow(run_id), Permission.RUNS_READ, place)
     async with asyncio.timeout(DEADLINE):
         await response({}, receive, send)
     assert len(sent) == 3
     assert server.app.state.site.engine.feed.followed == 0
+    assert server.app.state.site.places.taken == 0
 
 
 def _service(server):

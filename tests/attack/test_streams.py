@@ -46,6 +46,21 @@ async def test_a_key_and_a_tenant_have_so_many_streams(tmp_path):
             assert response.status_code == 200
 
 
+@attack("S14", "a viewer opens many streams in the same moment")
+async def test_streams_that_are_opened_at_once_are_counted_too(tmp_path):
+    options = Options(streams_per_key=2, streams_per_tenant=3)
+    async with serving(tmp_path, real=True, tokens=True, options=options) as server:
+        run_id = (await server.start(WAITING, wait=0, headers=bearer("ann")))["run_id"]
+        async with contextlib.AsyncExitStack() as stack:
+            asked = [streaming(server, run_id, bearer("eve", "viewer")) for _ in range(20)]
+            answers = await asyncio.gather(*(stack.enter_async_context(one) for one in asked))
+            assert sorted(one.status_code for one in answers) == [200] * 2 + [429] * 18
+            missing = await server.get("/runs/nothing/stream", headers=bearer("bob", "viewer"))
+            assert missing.status_code == 404
+            assert server.app.state.site.places.taken == 2
+        await until_true(lambda: server.app.state.site.places.taken == 0, "those that left made room")
+
+
 async def test_a_request_that_waits_takes_a_place_too(tmp_path):
     options = Options(streams_per_key=1, streams_per_tenant=1)
     async with serving(tmp_path, real=True, options=options) as server, asyncio.TaskGroup() as group:

@@ -6,7 +6,7 @@ principal = await authenticator.authenticate(authorization_header)        # Prin
 limiter = RateLimiter(clock, per_key=…, per_tenant=…)                     # requests a second; 0: no limit
 limiter.check(principal)                                                  # RateLimited (429) with .retry_after
 places = Places(per_key=…, per_tenant=…)                                  # streams and waiting requests at once
-places.check(principal); with places.enter(principal): …                   # RateLimited (429)
+with places.enter(principal): …                                             # RateLimited (429)
 principal.require(Permission.RUNS_START)                                  # Forbidden (403)
 principal.may(Permission.RUNS_START)                                      # bool
 
@@ -30,7 +30,7 @@ from perdure.access.audit import Audit, AuditVerdict, verify_audit
 from perdure.access.authenticator import Authenticator, check_exposure, open_authenticator
 from perdure.access.errors import Forbidden, LinkInvalid, RateLimited, Unauthenticated
 from perdure.access.keys import InvalidKey, IssuedKey, issue_key
-from perdure.access.limits import Buckets, Failures, Places, RateLimiter
+from perdure.access.limits import Buckets, Failures, Place, Places, RateLimiter
 from perdure.access.links import Links, link_principal
 from perdure.access.principal import DEFAULT_TENANT, LOCAL, Principal, make_principal
 from perdure.access.roles import PERMISSIONS, InvalidRole, Permission, Role, check_roles, permissions_of
@@ -51,6 +51,7 @@ __all__ = [
     "LinkInvalid",
     "Links",
     "Permission",
+    "Place",
     "Places",
     "Principal",
     "RateLimited",

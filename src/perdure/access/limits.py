@@ -9,8 +9,6 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from perdure.access.errors import RateLimited
 from perdure.access.principal import Principal
@@ -126,8 +124,13 @@ class Places:
         self._keys: Counter[str] = Counter()
         self._tenants: Counter[str] = Counter()
 
-    def check(self, principal: Principal) -> None:
-        """Raise `RateLimited` if no place is left."""
+    @property
+    def taken(self) -> int:
+        return self._keys.total()
+
+    def enter(self, principal: Principal) -> Place:
+        """Take a place, or raise `RateLimited` if none is left. It is one step: between a check and taking the place any
+        number of others could be let in."""
         key = name_of(principal)
         if self._keys[key] >= self._per_key or self._tenants[principal.tenant] >= self._per_tenant:
             full = self._tenants[principal.tenant] >= self._per_tenant
@@ -136,21 +139,27 @@ class Places:
                 f"{who} has {most} streams and waiting requests open, which is the maximum; close one and try again",
                 1.0,
             )
-
-    @property
-    def taken(self) -> int:
-        return self._keys.total()
-
-    @contextmanager
-    def enter(self, principal: Principal) -> Iterator[None]:
-        """Have a place while the request stays. Call `check` first, while the answer can still be a refusal."""
-        key = name_of(principal)
         self._keys[key] += 1
         self._tenants[principal.tenant] += 1
-        try:
-            yield
-        finally:
-            for counter, name in ((self._keys, key), (self._tenants, principal.tenant)):
-                counter[name] -= 1
-                if not counter[name]:
-                    del counter[name]
+        return Place((self._keys, key), (self._tenants, principal.tenant))
+
+
+class Place:
+    """A place that is taken, until it is left: at the end of a `with`, or by whoever the request was handed to."""
+
+    def __init__(self, *counted: tuple[Counter[str], str]) -> None:
+        self._counted = counted
+
+    def leave(self) -> None:
+        """Leave it; leaving it again changes nothing."""
+        counted, self._counted = self._counted, ()
+        for counter, name in counted:
+            counter[name] -= 1
+            if not counter[name]:
+                del counter[name]
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()

@@ -93,8 +93,6 @@ async def start(call: Call, body: StartRun) -> Answer:
     if body.definition is not UNSET:
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"definition": hash_of(body.definition)}
-    if body.wait_seconds:
-        call.site.places.check(call.principal)
     with call.site.places.enter(call.principal) if body.wait_seconds else nullcontext():
         started = await _start(call, body)
     if body.wait_seconds:  # the credential may have been revoked while the call waited
@@ -235,9 +233,13 @@ async def stream(call: Call, query: Follow) -> Response:
     record = await call.service.tenancy.get_run(run_id)
     if record.row.ended_at is not None and after >= record.seq:
         return Response(status_code=204)
-    call.site.places.check(call.principal)
-    events = await call.service.runs.follow(run_id, after, working=query.with_ == "working")
-    return EventStream(call, events, READ)
+    place = call.site.places.enter(call.principal)
+    try:
+        events = await call.service.runs.follow(run_id, after, working=query.with_ == "working")
+    except BaseException:
+        place.leave()
+        raise
+    return EventStream(call, events, READ, place)
 
 
 @routes.get("/runs/{run_id}/working", READ, s.WorkingTasks)

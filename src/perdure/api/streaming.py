@@ -14,7 +14,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from perdure.access import Permission
+from perdure.access import Permission, Place
 from perdure.api.endpoints import Call
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import StoredEvent
@@ -32,19 +32,25 @@ class EventStream(Response):
     list of tasks being executed is no event of the journal and has no `id`: a reader resumes by the events alone."""
 
     def __init__(
-        self, call: Call, events: AsyncGenerator[list[StoredEvent] | WorkingTasks, None], permission: Permission
+        self,
+        call: Call,
+        events: AsyncGenerator[list[StoredEvent] | WorkingTasks, None],
+        permission: Permission,
+        place: Place,
     ) -> None:
+        """`place` has been taken for this stream, which leaves it at its end."""
         super().__init__(media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._call = call
         self._events = events
         self._permission = permission
+        self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         site = self._call.site
         site.metrics.streaming(1)
         try:
-            with site.places.enter(self._call.principal):
+            with self._place:
                 async with asyncio.TaskGroup() as group:
                     sending = group.create_task(self._send(send))
                     refusing = group.create_task(self._until_refused())
