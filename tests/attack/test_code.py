@@ -3,6 +3,7 @@ operate changes nothing of what a node does (S02)."""
 
 import asyncio
 import json
+import os
 import re
 import sys
 import urllib.error
@@ -103,6 +104,35 @@ async def test_an_older_definition_is_refused_when_it_is_started_and_by_the_work
         run = await server.start(templated, {"f": "os:getpid"}, headers=author)
         assert run["state"] == "failed"
         assert "PERDURE_TASK_MODULES" in run["error"]["message"]
+
+
+@attack("S01", "a name that is computed, for a worker that was not told what it may import")
+async def test_a_name_that_is_computed_reaches_no_worker_unless_it_is_allowed(restricted, tmp_path, monkeypatch):
+    monkeypatch.setenv("PERDURE_SECRET_F", "os:getpid")
+    called, resolve = [], functions.resolve
+
+    def resolve_anything(name):
+        called.append(name)
+        return resolve(name) if name.startswith("shop:") else os.getpid
+
+    monkeypatch.setattr(functions, "resolve", resolve_anything)
+    given = {"id": "a", "type": "task", "config": {"function": "shop:sell", "args": {"n": "{{ inputs }}"}}}
+    async with serving(tmp_path, tokens=True) as server:
+        for name, sensitive in (
+            ("{{ inputs.f }}", []),
+            ("{{ a.f }}", []),
+            ("{{ a.f }}", ["f"]),
+            ("{{ secrets.F }}", []),
+            ("os:{{ secrets.F }}", []),
+        ):
+            for key in ("function", "action"):
+                last = {"id": "b", "type": "task", "config": {key: name}, "dependencies": ["a"]}
+                definition = {"name": "w", "nodes": [{**given, "sensitive": sensitive}, last]}
+                run = await server.start(definition, {"f": "os:getpid"}, headers=bearer("bob", "author"))
+                assert (run["state"], run["error"]["code"]) == ("failed", "function_not_allowed"), (name, run)
+        assert set(called) == {"shop:sell"}
+        run = await server.start(calling("{{ inputs.f }}"), {"f": "shop:sell"}, headers=bearer("bob", "author"))
+        assert run["outputs"] == {"a": 1}
 
 
 @attack("S01", "a process with keys is not told what it may import")

@@ -179,6 +179,20 @@ def find_refused_functions(ir: IR) -> list[str]:
     return [refusal for refusal in found if refusal is not None]
 
 
+def find_refused_call(kind: str, config: Any) -> str | None:
+    """Why a task with this rendered config is given to no worker; None if it may be. A name that cannot be read here, as
+    a secret or a sealed field, cannot be compared with what is allowed."""
+    if kind != "task" or not config or functions.allowed() is None:
+        return None
+    name = config.get("function") or config.get("action") if isinstance(config, dict) else config
+    if name is None or isinstance(name, str):
+        return None if name is None else functions.find_refusal(name)
+    return (
+        "the name of the function is a secret, a sealed field or a large value, so it cannot be checked against the modules that "
+        "definitions may call here; write the name out, or take it from a plain value"
+    )
+
+
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
     """Problems of a node that the coordinator answers: stored as it is, it can hold no secret and seal nothing."""
     if node_type is None or not node_type.is_answered(_known_config(node)):

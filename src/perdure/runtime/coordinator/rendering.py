@@ -37,7 +37,7 @@ from perdure.model.extremes import WHY, has_many
 from perdure.model.inlining import join_config
 from perdure.model.ir import IR, SHORTEST_RATE_SECONDS, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
-from perdure.nodes.checks import explain_rendered
+from perdure.nodes.checks import explain_rendered, find_refused_call
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
 from perdure.runtime.coordinator import gathering
 from perdure.runtime.coordinator.cache import Cache
@@ -270,6 +270,9 @@ class Renderer:
         if not undo and activation.checkpoint is not None:  # many small steps are large together
             checkpoint, _ = self._keep(activation.checkpoint, state.tenant)
         kind = compensator.type if compensator is not None else node.type
+        if (refusal := find_refused_call(kind, config)) is not None:  # a name that was a template until now
+            problem = Error("function_not_allowed", refusal)
+            return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)
         return Task.at(
             address,
             tenant=state.tenant,
