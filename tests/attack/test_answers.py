@@ -6,9 +6,9 @@ import pytest
 
 from perdure.contents import ANSWER_BYTES, Contents, Room, TooMuch
 from perdure.kernel.segments import BlobRef
-from perdure.service import runs
+from perdure.service import diffs, runs
 from perdure.service.patching import PatchInvalid, apply_patch
-from tests.api.helpers import serving
+from tests.api.helpers import API, serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
 
@@ -105,3 +105,54 @@ def test_the_definition_that_is_patched_stays_as_it_is():
         "a": {"b": [2, 3]}
     }
     assert given == {"a": {"b": [1, 2]}}
+
+
+@pytest.mark.slow
+@attack("S13", "every way to look at runs whose outputs add up to hundreds of megabytes")
+async def test_every_look_at_large_runs_is_bounded_and_holds_up_nobody(tmp_path):
+    nodes = [
+        {"id": "big", "type": "transform", "config": {"value": "{{ inputs.s ~ inputs.s ~ inputs.s ~ inputs.s }}"}},
+        {
+            "id": "again",
+            "type": "transform",
+            "config": {"value": "y" * 30_000},
+            "loop": {"loop_back_to": "again", "condition": "loop.iteration < 400", "max_iterations": 400},
+        },
+    ]
+    definition = {"name": "w", "nodes": nodes, "outputs": {f"o{number}": "{{ big }}" for number in range(60)}}
+    async with serving(tmp_path) as server:
+        first, second = [(await server.start(definition, {"s": one * 900_000}))["run_id"] for one in "xy"]
+        paths = {route.path.removeprefix(API) for route in server.app.routes if "GET" in (route.methods or ())}
+        # A stream and a file are sent piece by piece.
+        paths = {path for path in paths if "{run_id}" in path and not path.endswith(("/stream", "/export"))}
+        assert len(paths) >= 10
+        asked = [path.format(run_id=first, node="again") + "?at=9" * path.endswith("/state") for path in paths]
+        asked += [f"/runs/{first}/nodes/big", f"/runs/{first}?outputs=true", f"/runs/{first}/nodes?outputs=true"]
+        asked += [f"/runs/{first}/diff?other={second}", f"/runs/{first}/diff?at=1"]
+        for path in asked:
+            with watching():
+                response = await server.get(path)
+            assert response.status_code == 200, (path, response.text[:200])
+            assert len(response.content) < ANSWER_BYTES + MIB, (path, len(response.content))
+        visits = (await server.ok(f"/runs/{first}/nodes/again"))["visits"]
+        assert len(visits) == 400
+        assert visits[0]["output"] == "y" * 30_000
+        assert (visits[-1]["output"], visits[-1]["omitted"]) == (None, True)
+        run = (await server.ok(f"/runs/{first}/diff?other={second}"))["run"]
+        assert {len(one["before"]) for one in run if isinstance(one.get("before"), str)} >= {900_000}
+        assert any(one.get("omitted") for one in run)
+
+
+def test_differences_are_listed_up_to_a_number_and_their_values_up_to_a_size(monkeypatch):
+    monkeypatch.setattr(diffs, "MOST_OF_A_RUN", 25)
+    nodes = {f"n{number}": {"output": ["x" * 100] * 10} for number in range(50)}
+    before = {"run_id": "a", "state": "completed", "nodes": {}}
+    after = {"run_id": "a", "state": "completed", "nodes": nodes}
+    whole = diffs.diff_runs((1, before), (2, after))
+    assert whole["nodes"]["n49"][0]["after"] == nodes["n49"]
+    cut = diffs.diff_runs((1, before), (2, after), 5_000)
+    assert len(cut["nodes"]) == 25
+    assert "omitted" not in cut["nodes"]["n0"][0]
+    assert cut["nodes"]["n24"] == [
+        {"path": "", "change": "changed", "before": None, "after": None, "omitted": True},
+    ]

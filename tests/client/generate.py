@@ -16,8 +16,7 @@ VIEWS = SRC / "client" / "views.py"
 
 HEADER = '''"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
 
-Written by `python -m tests.client.generate` from the schemas of the API; a test fails when they differ. Keys may be added to
-answers later.
+Written by `python -m tests.client.generate` from the schemas of the API, as a test checks. Keys may be added later.
 """
 
 from __future__ import annotations

@@ -281,6 +281,7 @@ class Difference(View, frozen=True, kw_only=True):
     change: Literal["added", "removed", "changed"]
     before: Any = UNSET
     after: Any = UNSET
+    omitted: Maybe[bool] = UNSET
 
 
 class ComparedRun(View, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
 
-Written by `python -m tests.client.generate` from the schemas of the API; a test fails when they differ. Keys may be added to
-answers later.
+Written by `python -m tests.client.generate` from the schemas of the API, as a test checks. Keys may be added later.
 """
 
 from __future__ import annotations
@@ -239,6 +238,7 @@ class Difference(TypedDict):
     change: Literal["added", "removed", "changed"]
     before: NotRequired[Any]
     after: NotRequired[Any]
+    omitted: NotRequired[bool]
 
 
 class ComparedRun(TypedDict):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import msgspec
 
 MOST = 1000
 """How many differences are listed; a person reads fewer, and a program asks for the values themselves."""
+MOST_OF_A_RUN = 10_000
+"""How many differences between two runs are listed, over all their nodes."""
 _PASSING = {"started_at", "ended_at", "created_at", "run_id", "retry_at"}
 """Fields that differ between any two runs, and are never the difference a reader looks for."""
 
@@ -48,24 +53,44 @@ def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def diff_runs(first: tuple[int, dict[str, Any]], second: tuple[int, dict[str, Any]]) -> dict[str, Any]:
-    """Differences between two views of runs, then node by node. Times are left out between different runs."""
+def diff_runs(
+    first: tuple[int, dict[str, Any]], second: tuple[int, dict[str, Any]], most: int | None = None
+) -> dict[str, Any]:
+    """Differences between two views of runs, then node by node. Times are left out between different runs. Behind the
+    first `most` bytes, values are left out and marked as `omitted`."""
     (before_seq, before), (after_seq, after) = first, second
     other = before["run_id"] != after["run_id"]
     left_out = {"nodes", *(_PASSING if other else ())}
+    run = diff_values(_without(before, left_out), _without(after, left_out))
     nodes: dict[str, list[Difference]] = {}
+    listed = len(run)
     names = [*before["nodes"], *(name for name in after["nodes"] if name not in before["nodes"])]
     for name in names:
         one = _without(before["nodes"].get(name), _PASSING if other else set())
         two = _without(after["nodes"].get(name), _PASSING if other else set())
         if different := diff_values(one, two):
             nodes[name] = different
+            listed += len(different)
+            if most is not None and listed >= MOST_OF_A_RUN:
+                break
+    if most is not None:
+        _keep_within([run, *nodes.values()], most)
     return {
         "before": {"run_id": before["run_id"], "seq": before_seq, "state": before["state"]},
         "after": {"run_id": after["run_id"], "seq": after_seq, "state": after["state"]},
-        "run": diff_values(_without(before, left_out), _without(after, left_out)),
+        "run": run,
         "nodes": nodes,
     }
+
+
+def _keep_within(lists: Iterable[list[Difference]], most: int) -> None:
+    for differences in lists:
+        for one in differences:
+            for name in ("before", "after"):
+                if name in one and most >= 0:  # what comes behind is not even measured
+                    most -= len(msgspec.json.encode(one[name]))
+                if name in one and most < 0:
+                    one[name], one["omitted"] = None, True
 
 
 def _without(view: dict[str, Any] | None, names: set[str]) -> dict[str, Any] | None:

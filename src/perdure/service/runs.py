@@ -167,7 +167,7 @@ class Runs(Starts):
         if outputs:
             await self._engine.contents.preview(state.tenant, views)
             if not self._tenancy.owner:
-                _keep_within(views, ANSWER_BYTES)
+                _keep_within(views.values(), ANSWER_BYTES)
         else:
             without_outputs(views.values())
         return {"items": views, "next_cursor": next(reversed(views)) if more and views else None}
@@ -178,7 +178,10 @@ class Runs(Starts):
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
         room = self._tenancy.room()
-        for one in (view, *view["visits"]):
+        shown = (view, *view["visits"])
+        if not self._tenancy.owner:
+            room.bytes = _keep_within([one for one in shown if "size" not in one], room.bytes)
+        for one in shown:
             if "size" in one:
                 one["output"] = await self._engine.contents.load(
                     state.tenant, one["output"]["$ref"], raw=True, room=room
@@ -296,12 +299,13 @@ class Runs(Starts):
         """The differences between two points of a run, or between two runs (`other`), each perhaps at a point."""
         first = await self._compared(run_id, at)
         second = await self._compared(other or run_id, to)
-        return await asyncio.to_thread(diff_runs, first, second)
+        return await asyncio.to_thread(diff_runs, first, second, None if self._tenancy.owner else ANSWER_BYTES)
 
     async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
         record = await self._tenancy.get_run(run_id)
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
-        return state.seq, await self._engine.contents.view(state)
+        # Each of the two has a room of its own, so that equal values are loaded, or stay references, in both.
+        return state.seq, await self._engine.contents.view(state, room=self._tenancy.room())
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
@@ -469,10 +473,13 @@ def public_event(stored: StoredEvent) -> dict[str, Any]:
 __all__ = ["DefinitionError", "NotFound", "PatchInvalid", "Runs", "explain_nodes"]
 
 
-def _keep_within(views: dict[str, View], most: int) -> None:
-    """Leave out the outputs behind the first `most` bytes, and mark them: the outputs of many nodes add up."""
-    for view in views.values():
+def _keep_within(views: Iterable[View], most: int) -> int:
+    """Leave out the outputs behind the first `most` bytes, and mark them: the outputs of many nodes add up. Returns how
+    much is left."""
+    for view in views:
         if "output" in view:
-            most -= len(msgspec.json.encode(view["output"]))
+            if most >= 0:  # what comes behind is not even measured
+                most -= len(msgspec.json.encode(view["output"]))
             if most < 0:
                 view["output"], view["omitted"] = None, True
+    return max(most, 0)
