@@ -12,7 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from perdure.access import Unauthenticated
 from perdure.access.tokens import LEEWAY_SECONDS, TOKEN_BYTES, TokenRules, Tokens
+from perdure.clock import SystemClock
 from perdure.errors import SettingsInvalid
+from tests.attack.marks import attack
 
 SECRET = "correct horse battery staple 12345"
 RSA = rsa.generate_private_key(65537, 2048)
@@ -105,9 +107,33 @@ def test_what_is_missing_late_or_signed_otherwise_is_refused(shared, fields):
     assert SECRET not in refuse(shared, token(**fields))
 
 
-def test_clocks_may_differ_a_little(shared):
-    shared.principal(token(exp=time.time() - LEEWAY_SECONDS / 2))
-    assert "expired" in refuse(shared, token(exp=time.time() - LEEWAY_SECONDS - 1))
+def test_clocks_may_differ_a_little_about_when_a_token_was_made(shared):
+    for name in ("nbf", "iat"):
+        shared.principal(token(**{name: time.time() + LEEWAY_SECONDS / 2}))
+        refuse(shared, token(**{name: time.time() + LEEWAY_SECONDS + 60}))
+
+
+@attack("S15", "a token is used for some seconds after its end")
+def test_no_token_outlives_its_end(shared):
+    assert "expired" in refuse(shared, token(exp=time.time() - 1))
+    end = int(time.time()) + 60
+    for now, valid in ((end - 0.001, True), (end, False), (end + 1, False)):
+        tokens = Tokens(TokenRules(secret=SECRET), Stopped(now))
+        if valid:
+            assert tokens.principal(token(exp=end)).name == "ada"
+        else:
+            assert "expired" in refuse(tokens, token(exp=end))
+
+
+class Stopped(SystemClock):
+    """A clock that stands still."""
+
+    def __init__(self, at: float) -> None:
+        super().__init__()
+        self._at = at
+
+    def now(self) -> float:
+        return self._at
 
 
 def unsigned(header: dict, payload: dict) -> str:

@@ -18,10 +18,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from perdure.access.errors import Unauthenticated
 from perdure.access.principal import Principal, is_name, is_tenant, make_principal
+from perdure.clock import Clock, system
 from perdure.errors import SettingsInvalid
 
 LEEWAY_SECONDS = 10.0
-"""How far clocks may differ."""
+"""How far clocks may differ: a token that was just made may lie so far in the future. None lives longer for it."""
 SECRET_BYTES = 32
 """The shortest secret that is safe for HS256."""
 TOKEN_BYTES = 8192
@@ -48,8 +49,9 @@ class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tokens:
-    def __init__(self, rules: TokenRules) -> None:
+    def __init__(self, rules: TokenRules, clock: Clock = system) -> None:
         self._rules = rules
+        self._clock = clock
         self._algorithms = _algorithms(rules)
         self._keys: dict[str | None, Any] = _read_keys(rules)
 
@@ -78,6 +80,8 @@ class Tokens:
             leeway=LEEWAY_SECONDS,
             options={"require": ["exp", "sub"], "verify_aud": bool(rules.audience), "verify_iss": bool(rules.issuer)},
         )
+        if int(claims["exp"]) <= self._clock.now():  # PyJWT has one leeway, for the end of a token too
+            raise jwt.ExpiredSignatureError
         return claims
 
     def _key(self, kid: object) -> Any:
