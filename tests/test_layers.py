@@ -49,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
     "blob_stores": BASE | PORTS,
-    "transports": BASE | PORTS,  # envelopes: what arrives is verified before it is read
+    "transports": BASE | PORTS | {"weight"},  # envelopes: what arrives is verified and weighed before it is read
     "expressions": BASE | {"kernel"} | PORTS,
     "sandbox": {"errors", "expressions", "turns", "plain_text", "weight"},  # runs the jobs that conditions raise
     "pipeline": {"expressions", "plain_text", "spelling"},  # operators and patterns are the same as in conditions

@@ -1,14 +1,20 @@
 """Nothing forged between processes: what goes through Redis is signed, has an end, and is measured (S09, S10, S20)."""
 
+import time
+
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 from perdure.cli.app import app
-from perdure.transport import LONGEST_CODE, LONGEST_MESSAGE, measured
-from perdure.transports.envelopes import Keyring
+from perdure.journal import partition_of
+from perdure.transport import LONGEST_CODE, LONGEST_MESSAGE, CannotSend, Delivery, measured
+from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis import claims, tasks
+from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.messages import LARGEST_HEAD, LARGEST_RESULT, Messages
 from tests.attack.marks import attack
+from tests.attack.watchdog import watching
 from tests.conformance.transport.messages import claim, result, soon, task
 from tests.transports.redis.conftest import opened
 from tests.transports.redis.helpers import wait_until
@@ -127,3 +133,79 @@ async def test_the_size_of_an_output_is_found_out_where_it_is_received(opened):
     [delivery] = await soon(transport.receive(100))
     assert delivery.result.size == 100_002
     await transport.acknowledge([delivery.receipt])
+
+
+def signed(output, ring=RING):
+    """A result that is good but for its output, given as JSON."""
+    body = b'{"v":1,"run_id":"r1","node":"a","kind":"completed","output":' + output + b"}"
+    return {"task": task("a").task_id, "message": body, "signature": ring.sign("result", "default", body)}
+
+
+@attack("S20", "one signed result of millions of lists, or of more bytes than anybody needs")
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (b"[" + b"[]," * 4_000_000 + b"0]", "bytes"),
+        (b"[" + b"[]," * 1_000_000 + b"0]", "more parts than one process reads at once"),
+        (b'"' + b"x" * 5_000_000 + b'"', "bytes"),
+    ],
+    ids=["huge", "heavy", "long"],
+)
+async def test_a_result_that_takes_long_to_read_fails_its_attempt_unread(opened, output, why):
+    transport = await opened(keyring=RING)
+    await transport.publish([task("a")])
+    await claim(transport)
+    opened.server.client().xadd(Keys(opened.prefix).results(partition_of("r1", 8)), signed(output))
+    with watching():
+        [delivery] = await soon(transport.receive(100))
+    assert (delivery.result.kind, delivery.result.code, delivery.result.output) == ("failed", "bad_output", None)
+    assert why in delivery.result.message
+    await transport.acknowledge([delivery.receipt])
+
+
+@attack("S20", "many results, each as heavy as one may be")
+async def test_results_that_are_heavy_together_are_read_one_in_a_turn(opened):
+    transport = await opened(keyring=RING)
+    await transport.publish([task("a")])
+    await claim(transport)
+    fields = signed(b"[" + b"[]," * 150_000 + b"0]")
+    for _ in range(6):
+        opened.server.client().xadd(Keys(opened.prefix).results(partition_of("r1", 8)), fields)
+    found: list[Delivery] = []
+    with watching():
+        while len(found) < 6:
+            found += await soon(transport.receive(1))
+    assert {len(delivery.result.output) for delivery in found} == {150_001}
+    await transport.acknowledge([delivery.receipt for delivery in found])
+
+
+@attack("S20", "a result so large that not even its head is read")
+async def test_a_result_beyond_every_measure_is_taken_away_and_hides_no_other(opened):
+    transport = await opened(keyring=RING)
+    await transport.publish([task("a")])
+    await claim(transport)
+    stream = Keys(opened.prefix).results(partition_of("r1", 8))
+    opened.server.client().xadd(stream, signed(b'"' + b"x" * LARGEST_HEAD + b'"'))
+    await transport.report([result("a", output=7)])
+    [delivery] = await soon(transport.receive(100))
+    assert delivery.result.output == 7
+    assert transport.refused == {"result": 1}
+    await transport.acknowledge([delivery.receipt])
+
+
+@attack("S20", "a wish to begin that takes long to read")
+def test_whatever_a_worker_says_is_weighed_before_it_is_read():
+    body = b'{"v":1,"x":[' + b"[]," * 1_000_000 + b"0]}"
+    for kind in ("result", "begin", "grant", "beat"):
+        begun = time.thread_time()
+        with pytest.raises(EnvelopeRefused, match="more parts"):
+            Messages(None).decode(kind, body, b"")
+        assert time.thread_time() - begun < 0.1
+
+
+async def test_a_worker_is_told_that_a_result_is_too_large_to_be_sent(opened):
+    transport = await opened(keyring=RING)
+    with pytest.raises(CannotSend) as refused:
+        await transport.report([result("a"), result("b", output="x" * LARGEST_RESULT)])
+    assert list(refused.value.problems) == [1]
+    assert "4,194,304 can be sent" in refused.value.problems[1]

@@ -20,6 +20,8 @@ from perdure.model.extremes import WHY, has_many
 from perdure.transport import MESSAGE_VERSION, Message, Result, Task, WorkerBeat, encode_message, unpack_task
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.reading import text_of
+from perdure.weight import WHY as TOO_HEAVY
+from perdure.weight import is_heavy
 
 NOBODY = "-"
 """The tenant of messages that belong to no tenant: heartbeats."""
@@ -55,6 +57,10 @@ _HEADS = msgspec.json.Decoder(Message)
 _HALVES = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 """Characters that other languages write as halves, and one half alone as well, which is no JSON."""
 _HEAD = b'{"v":%d,' % MESSAGE_VERSION
+LARGEST_RESULT = 4 * 1024 * 1024
+"""Workers are asked to keep outputs below 1 MiB; those of Perdure store what is above 32 KiB."""
+LARGEST_HEAD = 4 * LARGEST_RESULT
+"""The largest result of which it is found out whose it is."""
 
 
 SAY_SECONDS = 10.0
@@ -88,6 +94,8 @@ class Messages:
 
     def find_head(self, body: bytes, signature: bytes) -> Message | None:
         """Which attempt a result is about that cannot be read as a whole, if it is believable and says so itself."""
+        if len(body) > LARGEST_HEAD:
+            return None
         try:
             tenant = None if self._keyring is None else self._keyring.verify("result", body, signature)
             head = _HEADS.decode(_HALVES.sub(rb"\\ufffd", body))
@@ -132,6 +140,13 @@ class Messages:
 
     def _decode(self, kind: str, body: bytes, signature: bytes) -> Any:
         tenant = None if self._keyring is None else self._keyring.verify(kind, body, signature)
+        if kind == "result" and len(body) > LARGEST_RESULT:
+            raise EnvelopeRefused(
+                f"a result of {len(body):,} bytes, and {LARGEST_RESULT:,} are read; send a large output as a blob"
+            )
+        # The task is the coordinator's own word, and what stands in it was weighed when it came in.
+        if kind != "task" and is_heavy(body):
+            raise EnvelopeRefused(f"a {kind} that is not read: {TOO_HEAVY}")
         if has_many(body):
             raise EnvelopeRefused(f"a {kind} that is not read: {WHY}")
         try:

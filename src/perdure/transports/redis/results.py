@@ -5,7 +5,8 @@ read ahead, a page per partition; a result that was read belongs to this process
 partition is handed back.
 
 Bounds: read ahead at most PAGE results of AT_ONCE partitions beyond what was asked for. Results received and not
-acknowledged are at most one per task that was published, plus checkpoints.
+acknowledged are at most one per task that was published, plus checkpoints. One turn of the loop decodes TURN_BYTES of
+what arrived, or one result that is larger.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
 from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.link import Arguments, Call, Link
-from perdure.transports.redis.messages import Messages, fields_of
+from perdure.transports.redis.messages import LARGEST_RESULT, Messages, fields_of
 from perdure.transports.redis.reading import number_of, text_of
 from perdure.transports.redis.tasks import Tasks, batches
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
@@ -36,6 +37,7 @@ PAGE = 128
 AT_ONCE = 32
 """Partitions in one call; in a cluster just one, since each is in a slot of its own."""
 START = "0-0"
+TURN_BYTES = 256 * 1024
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):
@@ -91,6 +93,8 @@ class Results:
         self._dirty: dict[int, None] = {}
         """Partitions that may have results to read."""
         self._reading: set[int] = set()
+        self._unread: deque[tuple[int, Held, str, list[bytes]]] = deque()
+        """What arrived and is not decoded: the rest of a turn, which the next turn of the loop goes on with."""
         self._ready: deque[Delivery] = deque()
         self._received: dict[str, Received] = {}
         self._failure: Exception | None = None
@@ -147,7 +151,7 @@ class Results:
                 if self._ready:
                     return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
                 await self._raise_failure()
-                if self._dirty:
+                if self._dirty and not self._unread:
                     await self._read()
                 await ticket.wait(POLL_SECONDS)
         finally:
@@ -187,9 +191,27 @@ class Results:
                 if partition in self._held:
                     self._dirty[partition] = None
         else:
+            is_under_way = bool(self._unread)
             for (partition, held), (cursor, entries) in zip(asked.items(), reply, strict=True):
                 if self._held.get(partition) is held:  # else it was handed back meanwhile, or taken over anew
                     self._accept_page(partition, held, text_of(cursor), entries)
+            if not is_under_way:
+                self._accept_some()
+        self.wake()
+
+    def _accept_some(self) -> None:
+        """Decode as much of what arrived as one turn of the loop may take."""
+        spent = 0
+        while self._unread:
+            partition, held, entry, raw = self._unread[0]
+            size = sum(map(len, raw))
+            if spent and spent + size > TURN_BYTES:
+                asyncio.get_running_loop().call_soon(self._accept_some)
+                break
+            spent += size
+            self._unread.popleft()
+            if self._held.get(partition) is held:
+                self._accept(partition, entry, raw)
         self.wake()
 
     def _accept_page(self, partition: int, held: Held, cursor: str, entries: list[Any]) -> None:
@@ -202,8 +224,7 @@ class Results:
         held.cursor = cursor
         if not is_over:
             self._dirty[partition] = None
-        for entry, raw in entries:
-            self._accept(partition, text_of(entry), raw)
+        self._unread.extend((partition, held, text_of(entry), raw) for entry, raw in entries)
 
     def _accept(self, partition: int, entry: str, raw: list[bytes]) -> None:
         receipt = f"{partition}:{entry}"
@@ -358,6 +379,8 @@ class Results:
         claim = self._claims.running.get(task_id)
         queue = "" if claim is None else claim.queue
         body, signature = self._messages.encode("result", result, result.tenant)
+        if len(body) > LARGEST_RESULT:
+            raise ValueError(f"it has {len(body):,} bytes, and {LARGEST_RESULT:,} can be sent")
         return ["task", task_id, "kind", result.kind, "queue", queue, "message", body, "signature", signature]
 
     async def find_reported(self, task_ids: Collection[str]) -> set[str]:
