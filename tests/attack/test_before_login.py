@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from perdure.api import Options, protocol
+from perdure.api import Options, protocol, reading
 from perdure.api.protocol import Bounds
 from tests.api.helpers import serving
 from tests.attack.marks import attack
@@ -145,3 +145,73 @@ async def test_a_head_in_small_pieces_and_a_body_behind_it_in_one_go_are_taken(t
         written = len(range(0, len(head) - 20, 7)) * 7
         writer.write(head[written:] + body)
         assert (await answer_to(reader)).startswith(b"HTTP/1.1 4")
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+UNFINISHED = b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"
+
+
+async def drip(reader, writer, drop=b" "):
+    """Send a little again and again until the server closes; all that it said."""
+    answer = asyncio.ensure_future(answer_to(reader))
+    while not answer.done():
+        await send(writer, [drop])
+        await asyncio.wait({answer}, timeout=0.02)
+    return await answer
+
+
+@attack("S07", "a body of some bytes a minute, before and after it is answered")
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [(b"/api/v1/runs", b"401"), (b"/nothing", b"404"), (b"/api/v1/hooks/approvals/x", b"408")],
+)
+async def test_a_body_without_a_credential_has_a_time_and_none_after_its_answer(tmp_path, monkeypatch, path, status):
+    monkeypatch.setattr(protocol, "REST_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "PUBLIC_BODY_SECONDS", 0.2)
+    async with serving(tmp_path, tokens=True, real=True) as server, connected(server) as (reader, writer):
+        writer.write(UNFINISHED % path)
+        assert (await drip(reader, writer)).startswith(b"HTTP/1.1 %s " % status)
+
+
+@attack("S07", "empty lines between requests, which are no beginning of one")
+async def test_empty_lines_keep_no_connection_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
+    async with serving(tmp_path, real=True) as server, connected(server) as (reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        await drip(reader, writer, b"\r\n")
+
+
+async def test_a_body_that_ends_soon_after_its_answer_leaves_the_connection_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(protocol, "REST_SECONDS", 0.5)
+    async with serving(tmp_path, tokens=True, real=True) as server, connected(server) as (reader, writer):
+        writer.write(UNFINISHED % b"/api/v1/runs")
+        assert b" 401 " in await whole_answer(reader)
+        writer.write(b" " * 1000)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 1.0
+        while loop.time() < until:
+            writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert b" 200 " in await whole_answer(reader)
+
+
+async def whole_answer(reader):
+    """One answer with its body: the next request must not be taken for a part of it."""
+    async with asyncio.timeout(DEADLINE):
+        head = await reader.readuntil(b"\r\n\r\n")
+        [length] = [line.split()[1] for line in head.lower().splitlines() if line.startswith(b"content-length:")]
+        await reader.readexactly(int(length))
+        return head
+
+
+@attack("S07", "one owner of 2**64 addresses takes every place")
+def test_connections_of_version_6_are_counted_by_network_and_those_of_version_4_singly():
+    doors = protocol.Doors(Bounds(connections=50, per_address=2))
+    assert [doors.enter(f"2001:db8::{n}") for n in range(1, 5)] == [True, True, False, False]
+    assert doors.enter("2001:db8:0:1::1")
+    doors.leave("2001:db8::1")
+    assert doors.enter("2001:db8::9")
+    # On a socket of both versions an address of version 4 has this form.
+    assert all(doors.enter(f"::ffff:192.0.2.{n}") for n in range(1, 5))
+    assert [doors.enter("192.0.2.1"), doors.enter("::ffff:192.0.2.1")] == [True, False]

@@ -97,7 +97,7 @@ class Failures:
 
     def count(self, address: str) -> None:
         """Count one more wrong credential; raises `RateLimited` if there were too many."""
-        name = _network(address)
+        name = network_of(address)
         if wait := self._buckets.wait(name):
             if not self._said.wait(name):
                 self._said.spend(name)
@@ -106,13 +106,18 @@ class Failures:
         self._buckets.spend(name)
 
 
-def _network(address: str) -> str:
-    """The address; for version 6 its /64 network, since an owner of one such address has 2**64 of them."""
+def network_of(address: str) -> str:
+    """What an address is counted by: itself; for version 6 its /64 network, since an owner of one such address has 2**64 of
+    them. On a socket of both versions one of version 4 is written as one of version 6."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address[:100]
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address
+    if parsed.version == 4:
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 class Places:

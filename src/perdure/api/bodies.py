@@ -56,6 +56,11 @@ class Held:
         self.data: bytes | None = None
         """The body; None until it has been read."""
 
+    @property
+    def is_public(self) -> bool:
+        """Whether the caller showed no credential."""
+        return not self._tenant
+
     def expect(self, length: str) -> None:
         """Check the length that the request declares; the true one is counted by `spend` as the body arrives."""
         if length.isdecimal():
@@ -68,7 +73,7 @@ class Held:
 
     def _check(self, size: int) -> None:
         most = self._bodies.public_each
-        if not self._tenant and size > most:
+        if self.is_public and size > most:
             raise TooLarge(
                 f"the body has more than {most} bytes, the maximum without a credential; send a smaller one, or a credential"
             )

@@ -1,8 +1,8 @@
-"""Limits that hold before a caller is authenticated: the size of request line and headers, the time they may take, and
-the number of connections.
+"""Limits that hold before a caller is authenticated: the size of request line and headers, the time they may take, the
+time of a body that is answered before its end, and the number of connections.
 
 This is the only file that knows uvicorn's protocol class. What a connection may send after its headers is limited in
-`shell.py`.
+`shell.py`, and how long it may take until it is answered in `reading.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from perdure.access import network_of
+
 HEAD_BYTES = 64 * 1024
 """The most bytes of a request line with its headers, and of the trailers that may follow a chunked body."""
 HEAD_SECONDS = 10.0
 """The time from the connection, or from the first byte of a later request, to the end of the headers."""
+REST_SECONDS = 10.0
+"""The time for the rest of a body whose request is answered: a client that still sends would not see the answer if the
+connection closed at once."""
 SPARE_FILES = 64
 """File descriptors that connections leave to databases, logs and child processes."""
 _REFUSAL = (
@@ -32,7 +37,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doors:
-    """The open connections of one server, counted in total and by address."""
+    """The open connections of one server, counted in total and by address (of version 6: by network)."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._most = min(bounds.connections, max(1, _raise_file_limit() - SPARE_FILES))
@@ -41,6 +46,7 @@ class Doors:
         self._by_address: Counter[str] = Counter()
 
     def enter(self, address: str) -> bool:
+        address = network_of(address)
         if self._open >= self._most or self._by_address[address] >= self._per_address:
             if not self._by_address[address]:
                 del self._by_address[address]
@@ -50,6 +56,7 @@ class Doors:
         return True
 
     def leave(self, address: str) -> None:
+        address = network_of(address)
         self._open -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:
@@ -88,9 +95,11 @@ class GuardedProtocol(HttpToolsProtocol):
     _address = ""
     _entered = False
     _in_head = True
+    _in_body = False
     _head_bytes = 0
     _trailer_bytes = 0
     _deadline: asyncio.TimerHandle | None = None
+    _rest: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -103,6 +112,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
+        self._end_body()
         if self._entered:
             self._entered = False
             self.doors.leave(self._address)
@@ -111,6 +121,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self._is_idle():  # an empty line is skipped by the parser, and still is the first byte
+            self._begin_head()
         if not self._in_head:
             super().data_received(data)
             return
@@ -131,7 +143,17 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._end_head()
+        self._in_body = True
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._end_body()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_body and self.cycle.response_complete and self._rest is None and not self.transport.is_closing():
+            self._rest = self.loop.call_later(REST_SECONDS, self.transport.close)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:
@@ -146,6 +168,10 @@ class GuardedProtocol(HttpToolsProtocol):
         """Whether the end of the headers is still to come: read anew, since the parser may have changed it."""
         return self._in_head
 
+    def _is_idle(self) -> bool:
+        """Whether a request has been read and answered, and nothing has come since."""
+        return not self._in_head and not self._in_body and self.cycle.response_complete
+
     def _begin_head(self) -> None:
         self._in_head = True
         self._head_bytes = self._trailer_bytes = 0
@@ -157,6 +183,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _end_body(self) -> None:
+        self._in_body = False
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
 
     def _too_late(self) -> None:
         self._deadline = None

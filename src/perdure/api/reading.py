@@ -26,6 +26,8 @@ from perdure.service.errors import Invalid, Trouble
 T = TypeVar("T")
 
 BODY_SECONDS = 60.0
+PUBLIC_BODY_SECONDS = 10.0
+"""The same without a credential: such bodies are small."""
 LARGE_BYTES = 16 * 1024
 """A body larger than this is read in a thread: a megabyte of small values takes a quarter of a second."""
 MOST_TROUBLES = 100
@@ -130,15 +132,16 @@ async def read_bytes(request: Request) -> bytes:
         return held.data
     held.expect(request.headers.get("content-length", "0"))
     pieces = []
+    seconds = PUBLIC_BODY_SECONDS if held.is_public else BODY_SECONDS
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 held.spend(len(piece))
                 pieces.append(piece)
         held.data = b"".join(pieces)
         return held.data
     except TimeoutError:
-        raise TooSlow(f"the body did not arrive within {BODY_SECONDS:.0f} s") from None
+        raise TooSlow(f"the body did not arrive within {seconds:.0f} s") from None
     except ClientDisconnect:
         raise TooSlow("the connection was closed before the body arrived") from None
 
