@@ -101,7 +101,7 @@ class Claims(Walk):
         state, ir = self.state, self.state.ir
         people = [i for i, node in enumerate(ir.nodes) if node is not None and node.type == "human" and not node.loops]
         bit = {person: 1 << number for number, person in enumerate(people)}
-        ways = guards._Ways(state, ir, bit, set(people), guards._Budget(), repaired=True)
+        ways = guards._Ways(state, ir, len(state.irs) - 1, bit, set(people), guards._Budget(), repaired=True)
         for index, node in enumerate(ir.nodes):
             if node is None or node.loops or guards._has_run(state, index):
                 continue

@@ -62,6 +62,8 @@ FOUND: dict[int, str] = {
     1600958: "of the simulator: what was stopped by a deadline, parked, and discarded after a retry (T1)",
     1747716: "of the checker: what was skipped for want of what it requires was taken for the winner of a race (rule 11)",
     1049832: "a continuation was blamed for an edge that a patch had brought (E5)",
+    385694: "a result of an iteration that was over came from a node that a patch had removed, and quarantined the run",
+    1171381: "a patch brought a node back whose loop had begun anew with nodes it never knew, and quarantined the run",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

@@ -190,15 +190,16 @@ class Model:
     # -- activations ---------------------------------------------------------------------------------------------------
 
     def governing(self, node: str, scope: Scope) -> int:
-        """The index of the graph an activation lives by: inside a loop, the one its outermost iteration began with."""
+        """The index of the graph an activation lives by: inside a loop, the one its outermost iteration began with; once
+        that is over, the last one that has the node there."""
         last = len(self.graphs) - 1
         if not scope or not last:
             return last
-        for graph in reversed(self.graphs):
-            loops = graph.loops.get(node)
+        for index in range(last, -1, -1):
+            loops = self.graphs[index].loops.get(node)
             if loops:
                 run = self.loops.get((loops[0], ()))
-                return run.graph if run is not None and run.iteration == scope[0] else last
+                return run.graph if run is not None and run.iteration == scope[0] else index
         return last
 
     def graph_of(self, act: Act) -> Graph:

@@ -229,7 +229,8 @@ def patched(model: Model, event: e.RunPatched) -> None:
                 _resolve_new(model, edge)
     for act in list(model.acts.values()):
         if event.mends and act.state == "pending" and act.fired and act.item is None:
-            act.graph = len(model.graphs) - 1
+            if act.node in graph.nodes:
+                act.graph = len(model.graphs) - 1
             continue
         if act.state != "pending" or act.scope or act.fired:
             continue

@@ -76,7 +76,7 @@ def _lost(
     the same way: what only repair gets around is guarded against everything else, and what not even repair gets around
     stays so."""
     trusted = {i for i in bit if _branch(old, i) == _branch(new, i)}
-    after = _Ways(state, new, bit, trusted, budget, repaired=repaired).free
+    after = _Ways(state, new, len(state.irs), bit, trusted, budget, repaired=repaired).free
     known: dict[int, _Ways] = {}
     for index, node in enumerate(new.nodes):
         before = next((n for n in range(len(state.irs) - 1, -1, -1) if _node(state.irs[n], index) is not None), None)
@@ -84,7 +84,8 @@ def _lost(
             continue
         ways = known.get(before)
         if ways is None:
-            ways = known[before] = _Ways(state, state.irs[before], bit, set(bit), budget, repaired=repaired)
+            ways = _Ways(state, state.irs[before], before, bit, set(bit), budget, repaired=repaired)
+            known[before] = ways
         lost = ways.above[index] & ~ways.free[index] & after[index]
         if lost:
             yield index, lost
@@ -198,14 +199,24 @@ class _Ways:
     """Which nodes may run, and which may be skipped, although an approval is not given."""
 
     def __init__(
-        self, state: State, ir: IR, bit: dict[int, int], trusted: set[int], budget: _Budget, *, repaired: bool
+        self,
+        state: State,
+        ir: IR,
+        number: int,
+        bit: dict[int, int],
+        trusted: set[int],
+        budget: _Budget,
+        *,
+        repaired: bool,
     ) -> None:
-        """`trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before.
+        """`number`: the place of the definition among those of the run.
+        `trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before.
         `repaired`: workers may die and effects be uncertain, so that a person discards what should have run (rule 28)."""
         self._budget = budget
         self._cost = 1 + len(bit) // BITS_A_STEP
         self._state = state
         self._ir = ir
+        self._number = number
         self._bit = bit
         self._trusted = trusted
         self._repaired = repaired
@@ -243,13 +254,14 @@ class _Ways:
 
     def _definitions(self, node: Node, index: int) -> Iterator[tuple[IR, Node]]:
         """The definitions that the node may run by: this one, and that of an iteration under way, which began before it
-        (rule 39)."""
+        (rule 39). One that began by a later definition says nothing here: its nodes may be unknown to this one, and would
+        count as free."""
         yield self._ir, node
         run = self._state.loops.get((node.loops[0], ())) if node.loops else None
-        if run is not None and run.status != "ended":
+        if run is not None and run.status != "ended" and run.ir < self._number:
             began = self._state.irs[run.ir]
             other = _node(began, index)
-            if other is not None and began is not self._ir:
+            if other is not None:
                 yield began, other
 
     def _look(self, index: int, called: int) -> None:

@@ -50,7 +50,8 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
     after = {(edge.source, edge.target) for edge in new.edges}
     for activation in in_order(state):
         if mends and runs_again(activation):
-            state.edit(activation).ir = len(state.irs) - 1
+            if new.nodes[activation.node] is not None:  # removed before, it runs by what its iteration had
+                state.edit(activation).ir = len(state.irs) - 1
             continue
         if activation.state is not N.PENDING or activation.scope or activation.fired:
             continue
@@ -169,13 +170,19 @@ def _whole(config: Any) -> Any:
     return {key: value for key, value in (config or {}).items() if key not in ("node", "inputs", "max_concurrency")}
 
 
+def _last(state: State, index: int) -> Node | None:
+    """The node as the run last had it: an iteration under way may go on with one that a patch removed."""
+    found = (ir.nodes[index] for ir in reversed(state.irs) if index < len(ir.nodes))
+    return next((node for node in found if node is not None), None)
+
+
 def _places(state: State, old: IR, new: IR) -> Iterator[str]:
     """The reasons against moving what has begun: activated nodes, their loops, and edges that hold a token stay."""
     edges = {(edge.source, edge.target) for edge in new.edges}
     for activation in in_order(state):
-        before = old.nodes[activation.node]
+        before = _last(state, activation.node)
         after = new.nodes[activation.node] if activation.node < len(new.nodes) else None
-        if before is None:
+        if before is None or (after is None and old.nodes[activation.node] is None):
             continue
         if activation.state is not N.PENDING or activation.tokens:
             if after is None:
@@ -190,8 +197,8 @@ def _places(state: State, old: IR, new: IR) -> Iterator[str]:
 
 def _moves(state: State, old: IR, new: IR) -> Iterator[str]:
     """The reasons against moving nodes of an iteration under way, which keeps the definition it began with."""
-    for index, before in enumerate(old.nodes):
-        after = new.nodes[index]
+    for index in range(len(old.nodes)):
+        before, after = _last(state, index), new.nodes[index]
         if before is None or after is None or before.loops == after.loops:
             continue
         for loop in dict.fromkeys((*before.loops[:1], *after.loops[:1])):

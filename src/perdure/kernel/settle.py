@@ -168,7 +168,8 @@ def _cancel_losers(d: Decider, join: Activation) -> None:
     if not node.join.cancel_rest:
         return
     state = d.state
-    ir = state.irs[state.iteration_ir(join.scope, join.node)]
+    governing = state.iteration_ir(join.scope, join.node)
+    ir = state.irs[governing]
     region, losers, before = {join.node}, [], [join.node]
     while before:
         member = ir.nodes[before.pop()]
@@ -179,7 +180,8 @@ def _cancel_losers(d: Decider, join: Activation) -> None:
                 continue
             region.add(index)
             before.append(index)
-            found = latest(state, index, join.scope[: len(candidate.loops)], state.iteration_ir(join.scope, index))
+            shared = sum(1 for ours, theirs in zip(node.loops, candidate.loops, strict=False) if ours == theirs)
+            found = latest(state, index, join.scope[:shared], governing)
             if found is not None and (found.state in OPEN or (found.state is N.PENDING and found.edges)):
                 losers.append(found)
     if losers:

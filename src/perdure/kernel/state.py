@@ -421,7 +421,8 @@ class State(msgspec.Struct, kw_only=True):
         return self.find(address.node, address.scope, address.item)
 
     def iteration_ir(self, scope: Scope, node: int) -> int:
-        """The IR that governs an activation: inside a loop, the one its outermost iteration began with (rule 39)."""
+        """The IR that governs an activation: inside a loop, the one its outermost iteration began with (rule 39). For an
+        iteration that is over it is the last one that has the node there: a patch may have removed it since."""
         latest = len(self.irs) - 1
         if not scope or not latest:
             return latest
@@ -430,7 +431,7 @@ class State(msgspec.Struct, kw_only=True):
             found = nodes[node] if node < len(nodes) else None
             if found is not None and found.loops:
                 run = self.loops.get((found.loops[0], ()))
-                return run.ir if run is not None and run.iteration == scope[0] else latest
+                return run.ir if run is not None and run.iteration == scope[0] else ir
         return latest
 
     def loop_runs(self, activation: Activation) -> list[LoopRun]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perdure.kernel import commands as c
 from perdure.kernel.values import Error
 from tests.kernel.driver import Run
-from tests.kernel.histories.helpers import UNDO
+from tests.kernel.histories.helpers import UNDO, again
 
 
 def test_a_join_whose_losers_are_cancelled_in_the_same_append_fires_once() -> None:
@@ -123,3 +125,26 @@ def test_a_late_token_does_not_lengthen_the_way_of_a_join_that_has_fired() -> No
     run.fail("j", retryable=True)
     run.pass_time(60)
     assert run.state_of("j") == "queued"
+
+
+def test_a_race_into_a_loop_cancels_the_iteration_that_another_loop_is_in() -> None:
+    def more(question: Any) -> bool:
+        return bool(question.need.node == "b" and question.need.scope == (1,))
+
+    race = {"id": "h", "dependencies": ["b", "r"], "join": {"at_least": 1, "cancel_rest": True}}
+    first = {"id": "b", "dependencies": ["a"], "loop": again("a")}
+    run = Run.of(
+        {"id": "a"},
+        first,
+        {"id": "r"},
+        race,
+        {"id": "x", "dependencies": ["h"], "loop": again("h")},
+        answers={"loop": more},
+    )
+    run.complete("a", scope=(1,))
+    run.complete("b", scope=(1,))
+    run.complete("r")
+    assert (run.state_of("a", (2,)), run.state_of("h", (1,))) == ("cancelled", "queued")
+    run.complete("h", scope=(1,))
+    run.complete("x", scope=(1,))
+    assert run.status == "completed"
