@@ -9,6 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.attack.marks import pytest_runtest_makereport
 from tests.fast import pytest_collection_modifyitems
 from tests.memory import room_in_memory
 from tests.servers.fixtures import postgres_servers, pytest_addoption, redis_server, redis_servers
@@ -19,6 +20,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_collection_modifyitems",
     "pytest_report_to_serializable",
+    "pytest_runtest_makereport",
     "pytest_runtest_protocol",
     "pytest_xdist_make_scheduler",
     "redis_server",

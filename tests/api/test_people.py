@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.helpers import API, bearer, serving
 from tests.api.test_runs import until_state
+from tests.attack.marks import attack
 from tests.engine.helpers import check, task, transform, until_true, workflow
 
 FORM = {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number", "maximum": 100}}}
@@ -112,6 +113,7 @@ async def test_a_role_is_an_approver_and_each_person_has_one_vote(server):
     assert [(one["by"], one["for"]) for one in ballots] == [("ann", "role:finance"), ("bob", "role:legal")]
 
 
+@attack("S29", "who has voted hands over a second seat")
 async def test_who_voted_for_one_role_hands_no_other_over(server):
     approval = await ask(server, approvers=["role:finance", "role:legal"], quorum=2)
     eve = bearer("eve", "approver", "finance", "legal")
@@ -120,6 +122,7 @@ async def test_who_voted_for_one_role_hands_no_other_over(server):
     assert (handed.status_code, handed.json()["code"]) == (409, "already_voted")
 
 
+@attack("S29", "who has handed a seat over votes for another")
 async def test_who_handed_a_seat_over_votes_for_no_role(server):
     approval = await ask(server, approvers=["bob", "role:finance"], quorum=2)
     bob = bearer("bob", "approver", "finance")

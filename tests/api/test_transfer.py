@@ -9,6 +9,7 @@ from perdure.doctor.repair import repair
 from perdure.runtime.coordinator.requests import Request
 from tests.api.helpers import bearer, serving
 from tests.api.test_runs import SIGNALLED, until_node, until_state
+from tests.attack.marks import attack
 from tests.engine import tasks
 from tests.engine.helpers import check, task, transform, workflow
 
@@ -153,6 +154,7 @@ async def test_a_file_that_was_changed_is_refused_with_the_place(server, file, s
     assert len((await server.ok("/runs"))["items"]) == before
 
 
+@attack("S12", "an imported run that a repair sets going")
 async def test_no_repair_lets_an_imported_run_go(tmp_path):
     """A file's word is all there is for it: what it says that people approved is never executed (X17)."""
     asked = {"id": "ask", "type": "human", "config": {}}

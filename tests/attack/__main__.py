@@ -1,4 +1,4 @@
-"""`make attack`: every attack, and a table of what came of each."""
+"""`make attack`: every attack, in whichever folder of tests, and a table of what came of each."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ class Table:
 
 if __name__ == "__main__":
     os.environ.setdefault(GENERATED, str(CASES))  # pytest-xdist hands it to its processes
-    sys.exit(pytest.main([str(Path(__file__).parent), "-q", *sys.argv[1:]], plugins=[Table()]))
+    sys.exit(pytest.main([str(Path(__file__).parent.parent), "-q", "-m", "attack", *sys.argv[1:]], plugins=[Table()]))

@@ -7,6 +7,7 @@ import pytest
 from perdure.kernel.state import RunState
 from perdure.runtime.coordinator.messages import BeginAsked, Reported
 from perdure.transport import BeginRequest, Delivery, Result, Task
+from tests.attack.marks import attack
 from tests.engine import tasks
 from tests.engine.helpers import ended, events, running, start, task, until_true, workflow
 
@@ -19,6 +20,7 @@ FORGED = {
 }
 
 
+@attack("S08", "a result for a run of another tenant")
 @pytest.mark.parametrize("kind", FORGED)
 async def test_a_result_of_another_tenant_is_not_heard(tmp_path, kind):
     async with running(tmp_path) as engine:
@@ -34,6 +36,7 @@ async def test_a_result_of_another_tenant_is_not_heard(tmp_path, kind):
         assert (state.state, state.tenant, state.outputs) == (R.COMPLETED, "acme", {"a": {"passed": "a"}})
 
 
+@attack("S08", "a wish to begin a task of another tenant")
 async def test_a_wish_to_begin_of_another_tenant_is_not_granted(tmp_path):
     async with running(tmp_path) as engine:
         once = task("a", "gate", args={"name": "a"}, effect="at_most_once", queue="elsewhere")

@@ -13,6 +13,7 @@ from perdure.secrets.signing import read_keys, sign
 from perdure.secrets.vault import Vault
 from tests.api.helpers import API, bearer, mounted, with_tokens
 from tests.api.test_people import place, until_state_of
+from tests.attack.marks import attack
 from tests.engine.helpers import opened, until_true
 from tests.notify.helpers import KEYS, SECRET, asking
 
@@ -113,6 +114,7 @@ async def test_a_repeat_is_answered_as_the_first_and_decides_nothing_more(server
     assert (await send(server, approval)).status_code == 200
 
 
+@attack("S23", "a signed callback that is sent for another approval")
 async def test_a_signature_says_which_approval_it_is_about(server):
     """Whoever intercepts a message could send it to another approval: the path is not signed."""
     approval = await ask(server)
