@@ -200,6 +200,8 @@ MOST_CHOSEN = 1_000
 LONGEST_REF = 1_000
 LONGEST_RETRY_SECONDS = 100 * 366 * 86_400
 LARGEST_NUMBER = 2**53
+LARGEST_BLOB = 256 * 1024 * 1024
+"""The most that a blob counts for, whatever its worker says: no output that a worker stores is larger."""
 LATEST = 253_402_300_799
 """The end of the year 9999: no calendar has a day for a later time."""
 LARGEST_DETAILS = 32 * 1024
@@ -226,7 +228,7 @@ def measured(result: Result) -> Result:
         details = None
     changed = msgspec.structs.replace(
         result,
-        size=len(data) if result.output is not None else min(max(0, result.size), LARGEST_NUMBER),
+        size=len(data) if result.output is not None else min(max(0, result.size), LARGEST_BLOB),
         number=min(max(0, result.number), LARGEST_NUMBER),
         retry_after=None if result.retry_after is None else min(max(0.0, result.retry_after), LONGEST_RETRY_SECONDS),
         started_at=None if result.started_at is None or not 0 <= result.started_at <= LATEST else result.started_at,

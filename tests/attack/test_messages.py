@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from perdure.cli.app import app
 from perdure.journal import partition_of
-from perdure.transport import LONGEST_CODE, LONGEST_MESSAGE, CannotSend, Delivery, measured
+from perdure.runtime.worker import outputs
+from perdure.transport import LARGEST_BLOB, LONGEST_CODE, LONGEST_MESSAGE, CannotSend, Delivery, measured
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis import claims, tasks
 from perdure.transports.redis.keys import Keys
@@ -122,6 +123,15 @@ def test_what_a_worker_sends_is_measured(given, code):
     assert got.details is None
     if code == "bad_output":
         assert (got.kind, got.output, got.retryable) == ("failed", None, False)
+
+
+@attack("S20", "a worker that says of a blob that it is larger than any, or smaller than nothing")
+@pytest.mark.parametrize(
+    ("said", "counts"), [(-1, 0), (40_000, 40_000), (2**53, LARGEST_BLOB), (2**63 - 1, LARGEST_BLOB)]
+)
+def test_a_blob_counts_for_no_more_than_a_blob_can_have(said, counts):
+    assert LARGEST_BLOB == outputs.MAX_BYTES
+    assert measured(result("a", output_ref="cas://sha256:" + "0" * 64, size=said)).size == counts
 
 
 @attack("S20", "the same, through Redis")

@@ -53,6 +53,27 @@ async def test_slots_that_nobody_uses_do_not_end_the_turns_between_tenants():
     assert publish(dispatcher, "acme", 3_000) == 2 * UNPROVEN_SLOTS
 
 
+@attack("S16", "a tenant that takes every slot of a few workers")
+@pytest.mark.parametrize(("slots", "most"), [(8, 7), (16, 14), (24, 21), (50, 44), (100, 88)])
+async def test_of_few_slots_too_some_are_left_to_another_tenant(slots, most):
+    roster, dispatcher = make_roster(Workers(WorkerBeat("w", slots=slots)))
+    await roster.look()
+    publish(dispatcher, "acme", 1)
+    dispatcher.done(Address("acme-0", "n").task_id)
+    assert publish(dispatcher, "globex", 1_000) == most
+    assert publish(dispatcher, "acme", slots - most) == slots - most  # there is room, and a slot, for the other
+
+
+@pytest.mark.parametrize("slots", [1, 4, 7])
+async def test_where_slots_are_too_few_to_be_shared_the_window_is(slots):
+    roster, dispatcher = make_roster(Workers(WorkerBeat("w", slots=slots)))
+    await roster.look()
+    publish(dispatcher, "acme", 1)
+    dispatcher.done(Address("acme-0", "n").task_id)
+    assert publish(dispatcher, "globex", 1_000) == 28
+    assert publish(dispatcher, "acme", 3) == 3
+
+
 async def test_a_window_grows_to_the_slots_that_workers_have_as_they_fill_them():
     workers = Workers(WorkerBeat("large", slots=1_000))
     roster, dispatcher = make_roster(workers)

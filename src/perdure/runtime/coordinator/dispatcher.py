@@ -31,12 +31,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Queue:
-    __slots__ = ("_by_priority", "_priorities", "name", "of_tenant", "out", "stopped", "waiting", "window")
+    __slots__ = ("_by_priority", "_priorities", "name", "of_tenant", "out", "slots", "stopped", "waiting", "window")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.window: int | None = None
         """How many entries of this queue may be out at once; None: the dispatcher's default."""
+        self.slots: int | None = None
+        """How many entries workers can have at once; None: that is not known."""
         self.waiting = 0
         self.out = 0
         self.of_tenant: dict[str, int] = {}
@@ -134,10 +136,11 @@ class Dispatcher:
             counts[entry.queue] = counts.get(entry.queue, 0) + 1
         return counts
 
-    def set_window(self, queue: str, size: int | None) -> None:
-        """Set how many entries of this queue may be out at once; None: the default window."""
+    def set_window(self, queue: str, size: int | None, slots: int | None = None) -> None:
+        """Set how many entries of this queue may be out at once; None: the default window. `slots`: how many of them
+        workers can have; without, half of them."""
         found = self._queue(queue)
-        found.window = size
+        found.window, found.slots = size, slots
         self._tidy(found)
 
     # -- in and out ----------------------------------------------------------------------------------------------------
@@ -167,7 +170,7 @@ class Dispatcher:
         `set_aside`."""
         for queue in list(self._queues.values()):
             window = self._window if queue.window is None else queue.window
-            most = self._share(window)
+            most = self._share(window, queue.slots)
             full = {tenant for tenant, out in queue.of_tenant.items() if most < window and out >= most}
             while queue.waiting and queue.out < window and not queue.stopped:
                 name = queue.pop(self._waiting, full)
@@ -293,7 +296,7 @@ class Dispatcher:
         if queue.stopped:
             return queue.stopped
         window = self._window if queue.window is None else queue.window
-        if queue.of_tenant.get(entry.tenant, 0) >= self._share(window) and queue.out < window:
+        if queue.of_tenant.get(entry.tenant, 0) >= self._share(window, queue.slots) and queue.out < window:
             return f"queue {entry.queue}: {queue.of_tenant[entry.tenant]} tasks of its tenant are with workers, and some room is left to others"
         if queue.out < window:
             return f"queue {entry.queue}: about to be sent"
@@ -303,10 +306,11 @@ class Dispatcher:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _share(self, window: int) -> int:
-        """How many entries of one tenant may be out. Half a window is with workers: a tenant that held all slots would
-        keep others from starting, and a handler cannot be taken out of its slot."""
-        slots = window // 2
+    def _share(self, window: int, slots: int | None) -> int:
+        """How many entries of one tenant may be out. A tenant that held all slots would keep others from starting, and a
+        handler cannot be taken out of its slot."""
+        if slots is None or slots < _SHARED_SLOTS:
+            slots = window // 2
         return share_of(slots) if self._several and slots >= _SHARED_SLOTS else window
 
     def _queue(self, name: str) -> _Queue:

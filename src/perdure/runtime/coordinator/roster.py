@@ -134,7 +134,7 @@ class Roster:
         await self._prove({queue for queue, count in slots.items() if count > UNPROVEN_SLOTS})
         for queue, count in slots.items():
             believed = min(count, max(UNPROVEN_SLOTS, 2 * self._proven.get(queue, 0)))
-            self._coordinator.publisher.dispatcher.set_window(queue, max(2 * believed, LEAST_WINDOW))
+            self._coordinator.publisher.dispatcher.set_window(queue, max(2 * believed, LEAST_WINDOW), believed)
 
     async def _prove(self, queues: set[str]) -> None:
         """See how many tasks of these queues are with workers. What was seen once counts as long as they say so."""
