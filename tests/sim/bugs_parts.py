@@ -90,7 +90,7 @@ def _() -> Iterator[None]:
 
 @bug("a patch may change whom an approval asks", "E6", _ASKED)
 def _() -> Iterator[None]:
-    with swapped(guards._asks_otherwise, lambda state, old, new: iter(())):
+    with swapped(guards._asks_otherwise, lambda state, old, new, undone: iter(())):
         yield
 
 

@@ -1,4 +1,4 @@
-"""What a new generation reopens (rule 26). Changes state; called by `evolve.py` for `run.retried`.
+"""What a new generation reopens (rule 26), and what it may. `reopen` changes state; `evolve.py` calls it for `run.retried`.
 
 Completed activations keep their outcomes. What failed, was compensated, or was cut off by the end of the run is
 made ready again; whatever was decided only by those (a skip behind them, an edge of theirs) is undecided again.
@@ -99,6 +99,32 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
                 if is_unlet(state, failed):
                     blamed.append(failed)
     return again, reopened
+
+
+def may_run_again(state: State) -> set[int]:
+    """The nodes that have an outcome and a route, and may get others in the next generation (rule 26): what is
+    compensated, a map with its items, and a failure that was handled, where a join could not fire for it."""
+    done = (state.activations[key] for key in state.undoable)
+    found = {activation.node for activation in done if not activation.scope and activation.state is N.COMPLETED}
+    failed = (a for a in state.activations.values() if a.state is N.FAILED and a.handled)
+    return found | {activation.node for activation in failed if not activation.scope and activation.item < 0}
+
+
+def decided_anew(state: State, again: set[int]) -> set[int]:
+    """The nodes whose join is decided anew where these run again: what has begun and is not kept, and what was skipped."""
+    behind: dict[int, list[Activation]] = {}
+    for activation in state.activations.values() if again else ():
+        kept = activation.state is N.COMPLETED and activation.node not in again
+        if not activation.scope and activation.item < 0 and not kept:
+            for source in activation.edges:
+                behind.setdefault(source, []).append(activation)
+    found, waiting = set[int](), list(again)
+    while waiting:
+        for activation in behind.get(waiting.pop(), ()):
+            if activation.node not in found:
+                found.add(activation.node)
+                waiting.append(activation.node)
+    return found
 
 
 def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation], reopened: list[LoopRun]) -> None:

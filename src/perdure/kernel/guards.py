@@ -5,15 +5,18 @@ timed out. For every node one number is computed, with a bit for each approval: 
 that approval is not given. Edges may be taken or skipped as their sources allow; a completed node keeps the way it
 took. What is not known (a condition, a failure) may turn out either way, so a bit too many may be set, never one too
 few: of two exclusive ways, both count. All of it is asked twice, of both definitions: by what runs do by themselves,
-and with all that repair can do to them (rule 28).
+and with all that repair can do to them (rule 28). Where an outcome may be undone, it is asked for the next generation
+too, in which that node goes whichever way it likes (rule 26).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import product
 from typing import Any
 
 from perdure.kernel.edges import is_new, is_unlet, went_aside
+from perdure.kernel.generations import decided_anew, may_run_again
 from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
 from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node
 
@@ -27,7 +30,7 @@ _HAS_RUN = OPEN | {N.COMPLETED, N.FAILED, N.COMPENSATED}
 
 MOST_STEPS = 20_000
 """Nodes and edges that one proof may look at, each as often as it is looked at. Some 100 ms; a graph is looked at
-four times and more."""
+four times and more, and twice as often where something may be undone."""
 BITS_A_STEP = 2_000
 """Approvals that fit into one step."""
 
@@ -47,59 +50,65 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
 
 
 def _check(state: State, old: IR, new: IR, people: list[int]) -> Iterator[str]:
-    yield from _asks_otherwise(state, old, new)
+    undone = may_run_again(state)
+    yield from _asks_otherwise(state, old, new, undone)
     bit = {node: 1 << n for n, node in enumerate(people)}
     forced_before, forced_after = _unavoidable(state, old), _unavoidable(state, new)
     for index in people:
         if index in forced_before and index not in forced_after:
             yield f"the approval {state.name(index)!r} was unavoidable and would no longer be"
-    given = sum(bit[index] for index in people if _is_given(state, index))
+    given = sum(bit[index] for index in people if _is_given(state, index, undone))
     told = set[int]()
     budget = _Budget()
-    for repaired in (False, True):
-        for index, lost in _lost(state, old, new, bit, budget, repaired=repaired):
+    generations = [set[int](), undone] if undone else [undone]
+    for again, repaired in product(generations, (False, True)):
+        for index, lost in _lost(state, old, new, bit, budget, again, repaired=repaired):
             person = next((person for person in people if bit[person] & lost & ~given), None)
             if person is None or index in told:
                 continue
             told.add(index)
             name = state.name(person)
             why = f"{state.name(index)!r} runs only after the approval {name!r}; it would run without it"
+            if again:
+                why += " once what is done is undone and the run retried"
             if repaired:
                 why += f" where a person discards what comes before {name!r}; require what leads there (required: true)"
             yield why
 
 
 def _lost(
-    state: State, old: IR, new: IR, bit: dict[int, int], budget: _Budget, *, repaired: bool
+    state: State, old: IR, new: IR, bit: dict[int, int], budget: _Budget, again: set[int], *, repaired: bool
 ) -> Iterator[tuple[int, int]]:
     """The nodes that may run after the patch without approvals that guard them, with those. Both definitions are read in
     the same way: what only repair gets around is guarded against everything else, and what not even repair gets around
     stays so."""
     trusted = {i for i in bit if _branch(old, i) == _branch(new, i)}
-    after = _Ways(state, new, len(state.irs), bit, trusted, budget, repaired=repaired).free
+    anew = decided_anew(state, again)
+    after = _Ways(state, new, len(state.irs), bit, trusted, budget, again, anew, repaired=repaired).free
     known: dict[int, _Ways] = {}
     for index, node in enumerate(new.nodes):
         before = next((n for n in range(len(state.irs) - 1, -1, -1) if _node(state.irs[n], index) is not None), None)
-        if node is None or before is None or _has_run(state, index):
+        if node is None or before is None or (_has_run(state, index) and index not in anew):
             continue
         ways = known.get(before)
         if ways is None:
-            ways = _Ways(state, state.irs[before], before, bit, set(bit), budget, repaired=repaired)
-            known[before] = ways
+            ways = known[before] = _Ways(
+                state, state.irs[before], before, bit, set(bit), budget, again, anew, repaired=repaired
+            )
         lost = ways.above[index] & ~ways.free[index] & after[index]
         if lost:
             yield index, lost
 
 
-def _asks_otherwise(state: State, old: IR, new: IR) -> Iterator[str]:
+def _asks_otherwise(state: State, old: IR, new: IR, undone: set[int]) -> Iterator[str]:
     """The reasons against a patch that changes an approval, which could make it a formality: other approvers, a lower
     quorum, a timeout that approves. A run keeps the approvals it began with, also in later iterations. What approvers
-    are shown may change, and an approval that is given is over."""
+    are shown may change, and an approval that is given for good is over."""
     for index, before in enumerate(old.nodes):
         after = _node(new, index)
         if before is None or after is None or not is_approval(before) or not is_approval(after):
             continue
-        if _is_given(state, index):
+        if _is_given(state, index, undone):
             continue
         if before.type != after.type:
             yield f"the approval {before.id!r} asks as it did when the run began, so its type cannot change; rerun instead"
@@ -166,10 +175,13 @@ def _branch(ir: IR, index: int) -> object:
     return None if node is None else node.branch
 
 
-def _is_given(state: State, index: int) -> bool:
-    """Whether the approval is given: only an approve counts, and inside a loop every iteration asks anew."""
+def _is_given(state: State, index: int, again: set[int]) -> bool:
+    """Whether the approval is given for good: only an approve counts, inside a loop every iteration asks anew, and so does
+    the next generation when it is undone."""
     activation = state.activations.get(key_of(index, ()))
-    return activation is not None and activation.state is N.COMPLETED and not activation.rejected
+    if activation is None or activation.state is not N.COMPLETED or activation.rejected:
+        return False
+    return index not in again
 
 
 def _has_run(state: State, index: int) -> bool:
@@ -206,11 +218,14 @@ class _Ways:
         bit: dict[int, int],
         trusted: set[int],
         budget: _Budget,
+        redone: Collection[int] = (),
+        anew: Collection[int] = (),
         *,
         repaired: bool,
     ) -> None:
         """`number`: the place of the definition among those of the run.
         `trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before.
+        `redone`: nodes whose outcome does not stay. `anew`: nodes that have begun and whose join is decided anew.
         `repaired`: workers may die and effects be uncertain, so that a person discards what should have run (rule 28)."""
         self._budget = budget
         self._cost = 1 + len(bit) // BITS_A_STEP
@@ -219,6 +234,8 @@ class _Ways:
         self._number = number
         self._bit = bit
         self._trusted = trusted
+        self._redone = redone
+        self._anew = anew
         self._repaired = repaired
         self._all = (1 << len(bit)) - 1
         size = len(ir.nodes)
@@ -273,7 +290,7 @@ class _Ways:
             for number in one.edges_in:
                 source = ir.edges[number].source
                 self.above[index] |= self._above(source) | self._bit.get(source, 0)
-        if _settled(self._state, node, index) is not None:
+        if self._settled(node, index) is not None:
             self.free[index], self._skip[index] = self._all, 0
             return
         free, skip, broken = 0, 0, self._broken[index]
@@ -283,6 +300,9 @@ class _Ways:
         self.free[index], self._skip[index], self._broken[index] = free, skip, broken
         if len(found) > 1:
             self._root[index] = index
+
+    def _settled(self, node: Node, index: int) -> Activation | None:
+        return None if index in self._redone else _settled(self._state, node, index)
 
     def _above(self, index: int) -> int:
         return self.above[index] if index < len(self.above) else 0
@@ -301,7 +321,7 @@ class _Ways:
             most = len(seen) - node.join.at_least + 1
             self._skip[index] = at_least(most, [skip for _, _, skip, _ in seen], self._all)
         self.free[index] |= called
-        if not node.loops and _has_run(self._state, index):
+        if not node.loops and _has_run(self._state, index) and index not in self._anew:
             # The node has begun: what a patch put before it since does not hold it back.
             self.free[index], self._root[index] = self._all, index
         for edge, _, skip, late in seen:
@@ -353,7 +373,7 @@ class _Ways:
             return 0, self._all, self._all
         if _node(self._ir, edge.source) is None:  # removed, and still there in an iteration under way
             return self._all, self._all, self._all
-        done = _settled(state, source, edge.source)
+        done = self._settled(source, edge.source)
         if done is not None:
             status = _went(state, ir, done, edge)
             skipped = self._all if status == SKIPPED else 0
@@ -379,7 +399,7 @@ class _Ways:
             return 0
         if _node(self._ir, edge.source) is None:
             return self._all
-        done = _settled(self._state, source, edge.source)
+        done = self._settled(source, edge.source)
         if done is not None:
             return 0 if _went(self._state, ir, done, edge) in (TAKEN, SKIPPED) else self._all
         return self.free[edge.source] | self._broken[edge.source]

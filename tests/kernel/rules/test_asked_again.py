@@ -1,0 +1,116 @@
+"""SEMANTICS, rules 26 and 39, and E6: what a retry does again after compensation is guarded as it was before it was done."""
+
+from typing import Any
+
+import pytest
+
+from perdure.invariants import Checker
+from perdure.kernel import commands as c
+from tests.kernel.driver import Run
+from tests.kernel.rules.graphs import UNDO, human, node, start, undone
+from tests.kernel.rules.test_patches import patch
+
+WITHOUT = "'pay' runs only after the approval 'ask'; it would run without it"
+UNDONE = {"on_failure": {"compensate": True}}
+STRICT = {"approvers": ["ann", "bob"], "quorum": 2}
+
+
+def ask(*after: str, **keys: Any) -> dict[str, Any]:
+    return human("ask", *after, **{"compensator": UNDO, "rejection_path": ["no"], **keys})
+
+
+def violations(run: Run) -> list[Any]:
+    checker = Checker(run.state.library)
+    return [found for event in run.journal for found in checker.feed(event)]
+
+
+def refused(run: Any, *nodes: dict[str, Any]) -> None:
+    patch(run, *nodes, **UNDONE)
+    assert run.refused is not None, "the patch is taken"
+    assert WITHOUT in run.refused.message
+
+
+def test_rule_39_a_no_that_may_be_undone_is_still_asked_for():
+    """The no had its way, so a patch could let the approval go on without a yes; undone, it was asked again, and another
+    patch found nothing that it guards (seed 382220)."""
+    rest = (node("no"), node("f"))
+    run = start(ask(), node("pay", "ask"), *rest, **UNDONE)
+    run.vote(run.ask("ask"), "reject")
+    refused(run, ask(on_failure="continue"), node("pay", "ask"), *rest)
+    run.complete("no")
+    run.fail("f")
+    undone(run, "ask")
+    run.tell(c.Retry)
+    assert (run.state_of("ask"), run.state_of("pay")) == ("queued", "pending")
+    refused(run, ask(), node("pay"), *rest)
+    assert violations(run) == []
+
+
+@pytest.mark.parametrize("as_", ["continue", {"path": ["pay"]}])
+def test_rule_39_a_failed_approval_that_a_retry_asks_again_leads_on_as_it_did(as_):
+    """When `x` fails too, `j` cannot fire, and a retry asks again."""
+    rest = (node("x"), node("j", "ask", "x", join="any"))
+    one = human("ask", on_failure={"path": ["j"]})
+    run = start(one, node("pay", "ask"), *rest)
+    run.ask("ask", timeout_seconds=5.0, on_timeout="fail")
+    run.pass_time(6)
+    assert (run.state_of("ask"), run.state_of("pay")) == ("failed", "skipped")
+    refused(run, human("ask", on_failure=as_), node("pay", "ask"), *rest)
+
+
+def test_rule_39_a_yes_that_may_be_undone_still_guards():
+    """What waited for it has begun, and failed: both are done again, and the other edge of `pay` waits for neither."""
+    rest = (node("no"), node("wait", "ask"))
+    run = start(ask(), node("pay", "wait"), *rest, **UNDONE)
+    patch(run, ask(), node("pay", "wait"), *rest, node("log"), **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    refused(run, ask(), node("x"), node("pay", "x"), *rest, node("log"))
+    run.complete("log")
+    run.fail("wait")
+    undone(run, "ask")
+    run.tell(c.Retry)
+    assert (run.state_of("ask"), run.state_of("pay")) == ("queued", "pending")
+    assert violations(run) == []
+
+
+def test_rule_39_whom_a_yes_that_may_be_undone_was_asked_of_stays():
+    rest = (node("no"), node("pay", "ask"))
+    run = start(ask(config=STRICT), *rest, **UNDONE)
+    approval = run.ask("ask", approvers=("ann",))
+    run.vote(approval, "approve", by="ann")
+    assert run.state_of("ask") == "completed"
+    patch(run, ask(config={**STRICT, "quorum": 1}), *rest, **UNDONE)
+    assert run.refused is not None
+    assert "'quorum' cannot change" in run.refused.message
+
+
+def test_rule_39_work_that_may_be_undone_may_be_discarded_when_it_is_done_again():
+    """`a` is done, and led to the approval; done again it may be lost and skipped, and the approval with it."""
+    a = node("a", compensator=UNDO)
+    rest = (node("f"), node("x"))
+    run = start(a, human("ask", "a"), node("pay", "ask"), *rest, **UNDONE)
+    run.complete("a")
+    refused(run, a, human("ask", "a"), node("pay", "ask", "x"), *rest)
+
+
+def test_rule_39_what_stays_done_holds_a_patch_back_no_more():
+    rest = (node("f"), node("x"))
+    run = start(node("a"), human("ask", "a"), node("pay", "ask"), *rest, **UNDONE)
+    run.complete("a")
+    patch(run, node("a"), human("ask", "a"), node("pay", "ask", "x"), *rest, **UNDONE)
+    assert run.refused is None
+
+
+def test_rule_39_what_has_begun_after_a_yes_that_may_be_undone_is_still_behind_it():
+    """`pay` failed, and its join was decided anew: the second time people said no, and the edge from `x` let it run."""
+    rest = (node("no"), node("x"))
+    run = start(ask(), node("pay", "ask"), *rest, **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    run.complete("x")
+    assert run.state_of("pay") == "queued"
+    refused(run, ask(), node("pay", "ask", "x"), *rest)
+    run.fail("pay")
+    undone(run, "ask")
+    run.tell(c.Retry)
+    run.vote(run.ask("ask"), "reject")
+    assert run.state_of("pay") == "skipped"
