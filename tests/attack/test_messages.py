@@ -8,8 +8,9 @@ from click.testing import CliRunner
 
 from perdure.cli.app import app
 from perdure.journal import partition_of
+from perdure.runtime.coordinator.messages import BeginAsked, Reported
 from perdure.runtime.worker import outputs
-from perdure.transport import LARGEST_BLOB, LONGEST_CODE, LONGEST_MESSAGE, CannotSend, Delivery, measured
+from perdure.transport import LARGEST_BLOB, LONGEST_CODE, LONGEST_MESSAGE, BeginRequest, CannotSend, Delivery, measured
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis import claims, tasks
 from perdure.transports.redis.keys import Keys
@@ -17,6 +18,7 @@ from perdure.transports.redis.messages import LARGEST_HEAD, LARGEST_RESULT, Mess
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
 from tests.conformance.transport.messages import claim, result, soon, task
+from tests.engine import helpers as engines
 from tests.transports.redis.conftest import opened
 from tests.transports.redis.helpers import wait_until
 
@@ -64,6 +66,51 @@ async def test_a_copy_of_a_task_that_was_done_is_not_executed_again(opened):
     )  # what it came to, once more: the attempt is over, and this changes nothing
     assert {delivery.result.output for delivery in again} == {7}
     await transport.report([result("b")])
+
+
+@attack("S10", "a signed task is put back after it was done, where another worker finds it")
+async def test_a_copy_is_executed_once_by_another_worker_at_most_and_what_may_happen_once_is_not_begun(opened):
+    first, second = await opened(keyring=RING), await opened(keyring=RING, partitions=())
+    await first.publish([task("a", effect="at_most_once")])
+    [(lane, fields)] = copies(opened)
+    assert await claim(first) == ["a"]
+    await first.report([result("a", output=7)])
+    [delivery] = await soon(first.receive(100))
+    await first.acknowledge([delivery.receipt])
+    opened.server.client().xadd(lane, fields)
+    await first.publish([task("b")])  # so that the lane is looked at
+    copy, _ = await soon(second.claim("w2", ["default"], 2))  # only the first process knows that it is done
+    assert not await soon(second.begin(copy, "w2"))  # nobody sent it, so that nobody is even asked
+    await second.report([result("a", output=8)])  # a node that does not ask is executed
+    for _ in range(3):
+        opened.server.client().xadd(lane, fields)
+    await first.publish([task("c")])
+    assert await claim(second, worker="w2") == ["c"]  # but no second time there
+    await second.report([result("b"), result("c")])
+    heard: set[str] = set()
+    while heard != {"a", "b", "c"}:
+        for delivery in await soon(first.receive(100)):
+            heard.add(delivery.result.node)
+            await first.acknowledge([delivery.receipt])
+    opened.server.client().delete(lane, Keys(opened.prefix).lanes("default"))  # what the attacker left
+
+
+@attack("S10", "what a copy came to, and a wish to begin it, when the attempt is over")
+async def test_a_copy_of_an_attempt_that_is_over_is_not_granted_and_its_outcome_changes_nothing(tmp_path):
+    async with engines.running(tmp_path) as engine:
+        once = engines.task("a", args={"value": 7}, effect="at_most_once")
+        await engines.start(engine, engines.workflow(once))
+        state = await engines.ended(engine)
+        before = await engines.events(engine.journal)
+        assert engine.coordinator is not None
+        asked = BeginAsked(BeginRequest(task("a", effect="at_most_once"), "w2"))
+        engine.coordinator.put(asked)
+        for kind, fields in (("completed", {"output": 8, "size": 1}), ("failed", {"code": "error"})):
+            engine.coordinator.put(Reported(Delivery("none", result("a", kind, **fields))))
+        await engine.coordinator.drained()
+        assert not asked.granted
+        assert await engines.events(engine.journal) == before
+        assert (await engine.runs.state("r1")).outputs == state.outputs
 
 
 @attack("S10", "a signed task is kept, and sent much later")
