@@ -42,7 +42,7 @@ check: setup ## format, lint, types and the fast tests; before every commit
 	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
-	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
+	@$(PYTEST) --dist loadfile --no-loadscope-reorder -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
 
 stress: setup ## every test in random order beside simulated histories, ROUNDS=3 times; SEED=… has an order again
 	@$(PY) -m tests.stress --jobs $(JOBS) --rounds $(or $(ROUNDS),3) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -148,7 +148,7 @@ def test_each_line_of_a_secret_of_several_lines_is_found_by_itself():
 
 def test_of_a_very_long_secret_a_bounded_number_of_lines_is_looked_for():
     scrubber = Scrubber()
-    value = "".join(f"line number {number:05}\n" for number in range(10_000))
+    value = "".join(f"line number {number:05}\n" for number in range(300))
     scrubber.add(value)
     assert [scrubber.text(f"line number {number:05}") for number in (0, 199)] == ["***", "***"]
     assert scrubber.text("line number 00200") == "line number 00200"
