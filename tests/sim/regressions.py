@@ -54,6 +54,7 @@ FOUND: dict[int, str] = {
     4113: "of the simulator: a run whose child waits for a time stands still rightly",
     359055: "a patch led around an approval by way of a failure that a race absorbed (E6)",
     382220: "a patch let a rejected approval go on after a failure; undone and asked again, it guarded nothing (E6)",
+    1759013: "of the checker: a copy of a compensation, executed after that was over, was taken for the next one (rule 3)",
     196703: "of the checker: a race that a patch made, against a loop that lived by the older definition (E2)",
     197233: "of the simulator: a call that was cancelled in the moment its connection broke was not (R2)",
     1025712: "of the checker: items of a map that had come further than a patch allowed since (E5)",

@@ -45,6 +45,9 @@ class Checks:
         self.promises = Promises(world)
         self._keys: dict[tuple[Any, ...], str] = {}
         self._owners: dict[str, tuple[Any, ...]] = {}
+        self._undone: dict[str, int] = {}
+        """How often the activation of a task had been undone when the task was first published. A copy of the task may be
+        executed after its activation was undone once more."""
 
     def fail(self, rule: str, message: str) -> None:
         self._world.fail(Failed(rule, message))
@@ -85,7 +88,9 @@ class Checks:
         act = None if checker is None else checker.model.acts.get((task.node, task.scope, task.item))
         if checker is None or act is None:
             self.fail("T3", f"{by} publishes {task.task_id}, of which the journal knows nothing")
-        elif task.undo:
+            return
+        self._undone.setdefault(task.task_id, act.undone)
+        if task.undo:
             if act.undo_attempt < task.attempt:
                 self.fail("T3", f"{by} publishes {task.task_id}; the journal is at attempt {act.undo_attempt}")
         elif act.attempt < task.attempt or checker.model.generation < task.generation:
@@ -113,7 +118,8 @@ class Checks:
                 self.fail("V6", f"{task.task_id} may start once and is started again")
             if act.claimed < task.attempt:
                 self.fail("V6", f"{task.task_id} starts before its start is durable")
-        place = (task.run_id, task.node, task.scope, task.item, task.undo, act.undone)
+        undone = self._undone.get(task.task_id, act.undone)
+        place = (task.run_id, task.node, task.scope, task.item, task.undo, undone)
         if task.generation == checker.model.generation and not world.rolled_back:
             if place in self._keys and task.attempt > 1:
                 self.rules.note(3)
