@@ -396,6 +396,30 @@ def test_an_error_of_the_callback_is_raised_and_the_run_waits(tmp_path):
     assert perdure.run(asks, text="please", run_id="r", db=tmp_path / "perdure.db").waiting
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_callback_that_does_not_answer_does_not_hold_the_end_of_the_run(kind):
+    """The approval has a time, and nobody waits for an answer that comes later."""
+
+    @perdure.workflow
+    def hasty(text: str):
+        return perdure.approval(text, timeout=0.3)["decision"]
+
+    freed, held = threading.Event(), []
+
+    def stuck(approval: perdure.Approval) -> None:
+        held.append(not freed.wait(20))
+
+    async def stuck_too(approval: perdure.Approval) -> None:
+        await asyncio.sleep(20)
+        held.append(True)
+
+    try:
+        run = perdure.run(hasty, text="x", db=MEMORY, on_approval=stuck if kind == "sync" else stuck_too)
+        assert (run.state, held) == ("failed", [])
+    finally:
+        freed.set()
+
+
 def test_the_approvals_of_children_are_asked_too(tmp_path):
     @perdure.workflow
     def parent(text: str):

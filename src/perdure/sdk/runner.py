@@ -30,6 +30,7 @@ from perdure.opening import load_settings, make_folder, open_engine
 from perdure.plain import NotData, to_data
 from perdure.runtime.failures import show_details
 from perdure.runtime.worker.context import running_loop
+from perdure.runtime.worker.threads import ThreadPool
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
 from perdure.sdk.following import Follower, JournalSource, take_over
@@ -380,7 +381,7 @@ class _Session:
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(self._watch(follower)), group.create_task(take_over(self._engine))]
-                await self._attend(follower)
+                await self._attend(follower, group, beside[0])
                 for task in beside:
                     task.cancel()
         except BaseExceptionGroup as errors:
@@ -392,14 +393,19 @@ class _Session:
             if follower.state.terminal:
                 return
 
-    async def _attend(self, follower: Follower) -> None:
+    async def _attend(self, follower: Follower, group: asyncio.TaskGroup, ended: asyncio.Task[None]) -> None:
         from perdure.sdk.asks import look
 
         while not follower.state.terminal:
             follower.changed.clear()
             if _is_quiet(follower.state):
                 waiting = await look(self._engine, follower.state)
-                decided = await self._decide(waiting)
+                deciding = group.create_task(self._decide(waiting))
+                await asyncio.wait({deciding, ended}, return_when=asyncio.FIRST_COMPLETED)
+                if not deciding.done():  # the run is over: no answer of the callback changes that any more
+                    deciding.cancel()
+                    return
+                decided = deciding.result()
                 if decided is not None and decided != follower.state.run_id:
                     continue  # the decision was for a child, whose events are not followed
                 if decided is None and waiting.only_people:
@@ -444,8 +450,11 @@ class _Session:
         )
         if inspect.iscoroutinefunction(on_approval):
             answer = await on_approval(question)
-        else:  # the callback may wait for a person, and the engine must not wait with it
-            answer = await asyncio.to_thread(on_approval, question)
+        else:  # the callback may wait for a person, and neither the engine nor the end of the run waits with it
+            threads = ThreadPool(asyncio.get_running_loop(), 1, "perdure-on-approval")
+            returned, answer = await threads.submit(lambda: on_approval(question), threads.close)
+            if not returned:
+                raise answer
         decision = _read_decision(answer)
         if decision is None or decision.by:
             return decision
