@@ -48,7 +48,7 @@ IMPORTED = (
     "perdure.journals.postgres",
     "perdure.journals.sqlite",
     "perdure.runtime.origins",
-    "perdure.sdk.following",
+    "perdure.sdk.follower",
     "perdure.secrets.vault",
     "perdure.service.runs",
     "perdure.transports.redis",

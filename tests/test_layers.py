@@ -61,9 +61,9 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight", "pieces"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
-    "opening": {"errors", "settings", "deployment", "engine", "egress"},  # for programs and commands alike
+    "opener": {"errors", "settings", "deployment", "engine", "egress"},  # for programs and commands alike
     "sdk": BASE
-    | {"opening", "kernel", "settings", "runtime", "engine", "service"}
+    | {"opener", "kernel", "settings", "runtime", "engine", "service"}
     | PORTS
     | MIDDLE,  # it also runs what it builds, and asks for that what everybody asks: the service
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
@@ -81,7 +81,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": BASE
     | {
         "deployment",
-        "opening",
+        "opener",
         "kernel",
         "settings",
         "runtime",

@@ -162,3 +162,12 @@ def test_a_word_means_one_thing():
             if homes is not None and not any(where == home or where.startswith(f"{home}/") for home in homes):
                 wrong.append(f"{where}:{node.lineno} {name}")
     assert wrong == []
+
+
+NOUNS_IN_ING = {"keyring", "outstanding", "spelling"}
+"""File names that end like a verb and are none."""
+
+
+def test_a_file_is_named_by_a_noun():
+    names = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*ing.py")}
+    assert {Path(name).stem for name in names} == NOUNS_IN_ING, names

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from perdure.access import LOCAL, Permission
-from perdure.api import streaming
+from perdure.api import event_stream
 from perdure.engine import Engine
 from tests.api.helpers import API, served, serving
 from tests.api.test_runs import SIGNALLED, TWO
@@ -113,7 +113,7 @@ async def test_a_reader_that_leaves_is_forgotten(server):
 
 
 async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
-    monkeypatch.setattr(streaming, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "SLOW_SECONDS", 0.05)
     run_id = (await server.start(TWO, {"q": 1}))["run_id"]
     sent = []
 
@@ -128,7 +128,7 @@ async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
     service = _service(server)
     call: Any = SimpleNamespace(site=server.app.state.site, principal=LOCAL, request=None)
     place = server.app.state.site.places.enter(LOCAL)
-    response = streaming.EventStream(call, await service.runs.follow(run_id), Permission.RUNS_READ, place)
+    response = event_stream.EventStream(call, await service.runs.follow(run_id), Permission.RUNS_READ, place)
     async with asyncio.timeout(DEADLINE):
         await response({}, receive, send)
     assert len(sent) == 3

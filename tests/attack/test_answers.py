@@ -7,7 +7,7 @@ import pytest
 from perdure.contents import ANSWER_BYTES, Contents, Room, TooMuch
 from perdure.kernel.segments import BlobRef
 from perdure.service import diffs, runs
-from perdure.service.patching import PatchInvalid, apply_patch
+from perdure.service.patches import PatchInvalid, apply_patch
 from tests.api.helpers import API, serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from perdure.api import Options, protocol, reading
+from perdure.api import Options, protocol, request_reader
 from perdure.api.protocol import Bounds
 from tests.api.helpers import serving
 from tests.attack.marks import attack
@@ -168,7 +168,7 @@ async def drip(reader, writer, drop=b" "):
 )
 async def test_a_body_without_a_credential_has_a_time_and_none_after_its_answer(tmp_path, monkeypatch, path, status):
     monkeypatch.setattr(protocol, "REST_SECONDS", 0.2)
-    monkeypatch.setattr(reading, "PUBLIC_BODY_SECONDS", 0.2)
+    monkeypatch.setattr(request_reader, "PUBLIC_BODY_SECONDS", 0.2)
     async with serving(tmp_path, tokens=True, real=True) as server, connected(server) as (reader, writer):
         writer.write(UNFINISHED % path)
         assert (await drip(reader, writer)).startswith(b"HTTP/1.1 %s " % status)

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from perdure.api import Options
-from perdure.api.reading import read_json
+from perdure.api.request_reader import read_json
 from perdure.api.site import MIB
 from perdure.kernel.segments import decode
 from tests.api.helpers import bearer, serving

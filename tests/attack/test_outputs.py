@@ -10,8 +10,8 @@ import pytest
 
 from perdure import pieces
 from perdure.outcomes import Failure
-from perdure.runtime.worker import encoding, outputs
-from perdure.runtime.worker.encoding import encode_in_pieces, is_light
+from perdure.runtime.worker import encoder, outputs
+from perdure.runtime.worker.encoder import encode_in_pieces, is_light
 from perdure.runtime.worker.outputs import MAX_BYTES, MAX_DEPTH, encode_output
 from perdure.secrets import scrubber
 from perdure.secrets.scrubber import CannotClean, Scrubber
@@ -72,7 +72,7 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_no_call_of_the_encoder_takes_long(name, monkeypatch):
     """While it works, no other thread has a turn."""
-    value, longest, real = LARGE[name](), 0.0, encoding.encode
+    value, longest, real = LARGE[name](), 0.0, encoder.encode
 
     def timed(part: Any) -> bytes:
         nonlocal longest
@@ -81,7 +81,7 @@ def test_no_call_of_the_encoder_takes_long(name, monkeypatch):
         longest = max(longest, time.thread_time() - begun)
         return encoded
 
-    monkeypatch.setattr(encoding, "encode", timed)
+    monkeypatch.setattr(encoder, "encode", timed)
     encoded = encode_output(value)
     assert encoded == msgspec.json.encode(value)
     assert 0 < longest < LONGEST_SECONDS / 4
@@ -115,7 +115,7 @@ def grow(chance: random.Random, depth: int = 0) -> Any:
 def test_json_in_pieces_is_the_same_json(seed, monkeypatch):
     chance = random.Random(seed)
     for name, value in {"LIGHT": 5, "_CHARACTERS": 2, "LIGHT_BYTES": 10, "_MANY": 3}.items():
-        monkeypatch.setattr(encoding, name, value)
+        monkeypatch.setattr(encoder, name, value)
     for _ in range(20):
         value = grow(chance)
         assert encode_in_pieces(value, MAX_BYTES, MAX_DEPTH) == msgspec.json.encode(value)

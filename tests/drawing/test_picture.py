@@ -6,7 +6,7 @@ import pytest
 
 from perdure.drawing import make_picture
 from perdure.drawing.marks import mark_run
-from perdure.drawing.wording import say_condition
+from perdure.drawing.words import say_condition
 from perdure.model import compile_definition
 
 ORDER = {

@@ -142,7 +142,7 @@ async def main(folder: Path) -> int:
 
 def _plant_bomb(word: str) -> None:
     """Whatever has this word in it kills the process when it is looked at, as taking all memory would."""
-    from perdure.runtime.coordinator import rendering
+    from perdure.runtime.coordinator import renderer
 
     def armed(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(what: Any, *more: Any) -> Any:
@@ -152,8 +152,8 @@ def _plant_bomb(word: str) -> None:
 
         return call
 
-    rendering.render = armed(rendering.render)
-    rendering.evaluate = armed(rendering.evaluate)
+    renderer.render = armed(renderer.render)
+    renderer.evaluate = armed(renderer.evaluate)
 
 
 async def until_ended(engine: Any, runs: dict[str, Any], stop: asyncio.Event) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from perdure.clock import system
 from perdure.runtime.notifier import Notifier
-from perdure.secrets.signing import read_keys, verify
+from perdure.secrets.signatures import read_keys, verify
 from tests.egress.server import Seen, serving
 from tests.engine.helpers import transform, until_true, workflow
 

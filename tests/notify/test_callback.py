@@ -9,7 +9,7 @@ import pytest
 from perdure.clock import system
 from perdure.runtime.notifier import _settle
 from perdure.secrets.providers import Secrets, SecretsFile
-from perdure.secrets.signing import read_keys, sign
+from perdure.secrets.signatures import read_keys, sign
 from perdure.secrets.vault import Vault
 from tests.api.helpers import API, bearer, mounted, with_tokens
 from tests.api.test_people import place, until_state_of

@@ -15,7 +15,7 @@ from perdure.model.reader import read
 from perdure.nodes import transform
 from perdure.nodes.checks import find_mistakes
 from perdure.pipeline import Means, check_steps, run_pipeline
-from perdure.pipeline.running import AGGREGATES, NAMES
+from perdure.pipeline.steps import AGGREGATES, NAMES
 from perdure.sandbox.jq import Jq
 from tests.expressions.helpers import make_condition
 

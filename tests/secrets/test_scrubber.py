@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.secrets.scrubber import Scrubber, encodings, install
-from tests.secrets.test_sealing import JSON
+from tests.secrets.test_seals import JSON
 
 CANARY = 'c4n@ry/+"s e\\cret&=ü%'
 

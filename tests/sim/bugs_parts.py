@@ -12,7 +12,7 @@ from perdure.kernel import attempts, guards, patches, reruns
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.runtime.coordinator.courier import Courier
-from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.parts import Parts
 from perdure.runtime.worker.results import Leaving
 from perdure.runtime.worker.worker import Worker

@@ -14,7 +14,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import snapshot
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import NodeState
-from perdure.runtime.coordinator import children, loaded, projections, rendering
+from perdure.runtime.coordinator import children, loaded, projections, renderer
 from perdure.runtime.coordinator.batch import Batch
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.courier import Courier
@@ -24,7 +24,7 @@ from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.memory import Memory
 from perdure.runtime.coordinator.messages import Reported
 from perdure.runtime.coordinator.receiver import Receiver
-from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.patience import insist
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.timekeeper import Timekeeper
@@ -312,7 +312,7 @@ def _() -> Iterator[None]:
 
 @bug("a node is given the outputs of edges that were not taken", "E3")
 def _() -> Iterator[None]:
-    real = rendering._inputs
+    real = renderer._inputs
 
     def inputs(state: Any, activation: Any) -> dict[str, Any]:
         given = real(state, activation)

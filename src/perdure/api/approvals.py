@@ -10,7 +10,7 @@ from perdure.access import Permission
 from perdure.api import approval_schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text
-from perdure.api.reading import Body, Query
+from perdure.api.request_reader import Body, Query
 from perdure.errors import Refused
 from perdure.plain_text import find_name_trouble
 from perdure.service.errors import Invalid, Trouble

@@ -10,7 +10,7 @@ from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text, moment
-from perdure.api.reading import Query
+from perdure.api.request_reader import Query
 
 routes = Routes("administration")
 AUDIT = Permission.AUDIT_READ

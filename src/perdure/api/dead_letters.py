@@ -11,7 +11,7 @@ from perdure.api import dead_letter_schemas as s
 from perdure.api.approvals import Id
 from perdure.api.endpoints import Call, Routes, hash_of
 from perdure.api.parameters import Limit, Text
-from perdure.api.reading import Body, Query
+from perdure.api.request_reader import Body, Query
 from perdure.service.dead_letters import As, Which
 from perdure.service.errors import Invalid, Trouble
 

@@ -20,7 +20,7 @@ from perdure.access import Permission, Principal
 from perdure.api.bodies import HELD
 from perdure.api.parameters import idempotency_key
 from perdure.api.problems import Broken, problem
-from perdure.api.reading import Body, NoQuery, Query, read_body, read_query
+from perdure.api.request_reader import Body, NoQuery, Query, read_body, read_query
 from perdure.api.site import Site
 from perdure.errors import NotFound, PerdureError
 from perdure.model.reader import ODD_TEXT

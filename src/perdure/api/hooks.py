@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from perdure.api import approval_schemas as s
 from perdure.api.endpoints import Call, Routes
-from perdure.api.reading import Body, read_body, read_bytes
+from perdure.api.request_reader import Body, read_body, read_bytes
 from perdure.errors import Refused
 from perdure.service import notifications
 

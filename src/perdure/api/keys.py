@@ -10,7 +10,7 @@ from msgspec import Meta
 from perdure.access import Permission, Role
 from perdure.api import schemas as s
 from perdure.api.endpoints import Call, Routes
-from perdure.api.reading import Body
+from perdure.api.request_reader import Body
 from perdure.api.workflows import Paged
 
 routes = Routes("administration")

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from perdure.access import Forbidden, LinkInvalid, link_principal
 from perdure.api.endpoints import Call, Routes
 from perdure.api.problems import BadBody
-from perdure.api.reading import media_type, read_bytes
+from perdure.api.request_reader import media_type, read_bytes
 from perdure.errors import NotFound, Refused
 from perdure.journal import JournalUnavailable
 from perdure.runtime.forms import fields_of, read_fields

@@ -2,7 +2,7 @@
 time of a body that is answered before its end, and the number of connections.
 
 This is the only file that knows uvicorn's protocol class. What a connection may send after its headers is limited in
-`shell.py`, and how long it may take until it is answered in `reading.py`.
+`shell.py`, and how long it may take until it is answered in `request_reader.py`.
 """
 
 from __future__ import annotations

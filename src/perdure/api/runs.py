@@ -12,9 +12,9 @@ from starlette.responses import Response, StreamingResponse
 from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
+from perdure.api.event_stream import EventStream
 from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, moment, sequence, tag
-from perdure.api.reading import Body, Query, aside, media_type, read_bytes, read_json
-from perdure.api.streaming import EventStream
+from perdure.api.request_reader import Body, Query, aside, media_type, read_bytes, read_json
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.starts import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
 

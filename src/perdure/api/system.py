@@ -12,7 +12,7 @@ from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
-from perdure.api.reading import media_type, read_bytes
+from perdure.api.request_reader import media_type, read_bytes
 from perdure.errors import PerdureError
 from perdure.service.system import count_workers
 

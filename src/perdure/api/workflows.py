@@ -11,7 +11,7 @@ from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.parameters import Limit, Text, either
 from perdure.api.problems import BadBody
-from perdure.api.reading import Body, Query, aside, definition_format, read_bytes, read_json
+from perdure.api.request_reader import Body, Query, aside, definition_format, read_bytes, read_json
 from perdure.model.reader import Format
 from perdure.service.errors import Invalid, Trouble
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure.errors import NotFound
-from perdure.opening import load_settings, make_folder, open_engine
+from perdure.opener import load_settings, make_folder, open_engine
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

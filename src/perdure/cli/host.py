@@ -129,7 +129,7 @@ async def _begin(engine: Engine, begin: Begin, stop: asyncio.Event) -> None:
 
 async def _open(settings: Settings, stop: asyncio.Event) -> Engine | None:
     """The engine, as soon as the servers it needs answer; None when the process was told to stop meanwhile."""
-    from perdure.opening import open_engine
+    from perdure.opener import open_engine
     from perdure.transport import TransportUnavailable
 
     pause = FIRST_PAUSE_SECONDS

@@ -165,7 +165,7 @@ class LocalRun(Session):
         from perdure.cli.database import load_settings, make_folder, open_engine
         from perdure.cli.terminal.follow import stopping
         from perdure.cli.terminal.lines import Lines
-        from perdure.sdk.following import Follower, JournalSource
+        from perdure.sdk.follower import Follower, JournalSource
 
         settings = load_settings(self.db)
         make_folder(settings)

@@ -98,7 +98,7 @@ class RemoteRun(Session):
         from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
         from perdure.model import compile_definition
         from perdure.nodes import installed
-        from perdure.sdk.following import Follower
+        from perdure.sdk.follower import Follower
 
         ir = compile_definition(self.source.compiled.definition).get_ir()
         follower = Follower(StreamSource(self.client, {ir.hash: ir}), self.run_id)

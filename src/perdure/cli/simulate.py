@@ -53,7 +53,7 @@ def simulate(
     """
     from perdure.cli.source import read_inputs
     from perdure.errors import PerdureError
-    from perdure.testing.simulating import make_rough_setting, simulate_setting, tell_history
+    from perdure.testing.histories import make_rough_setting, simulate_setting, tell_history
 
     first, *rest = [one for name in (file, *others) for one in _compile(name, as_json=as_json)]
     stubs = {} if stubs_file is None else _read_stubs(stubs_file)

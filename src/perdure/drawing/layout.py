@@ -1,7 +1,7 @@
 """Places for boxes, labels and arrows: a layered drawing without any other program.
 
-Boxes go into layers (`ranking`), long arrows get bends and labels places of their own, layers are ordered so that few
-arrows cross (`ordering`), and everything is put near what it is linked to (`placing`). Only sizes come in and only
+Boxes go into layers (`ranks`), long arrows get bends and labels places of their own, layers are ordered so that few
+arrows cross (`order`), and everything is put near what it is linked to (`places`). Only sizes come in and only
 coordinates go out; words, colours and formats belong to other files. The work is done as if arrows led down; a drawing
 to the right is the same one with its axes exchanged.
 """
@@ -15,10 +15,10 @@ from typing import Literal
 import msgspec
 
 from perdure.drawing.curves import Point, Route, draw_routes
-from perdure.drawing.ordering import Layers, Segment
-from perdure.drawing.placing import Extent, Tie, place, straighten
+from perdure.drawing.order import Layers, Segment
+from perdure.drawing.places import Extent, Tie, place, straighten
 from perdure.drawing.plan import Chain, Plan, Size, Vertex, Wire
-from perdure.drawing.ranking import Link, find_backward, rank
+from perdure.drawing.ranks import Link, find_backward, rank
 
 Direction = Literal["down", "right"]
 

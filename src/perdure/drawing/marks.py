@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.drawing.picture import Marks
-from perdure.drawing.wording import say_duration
+from perdure.drawing.words import say_duration
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, State
 from perdure.kernel.view import run_view

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from perdure.drawing.wording import say_condition, say_config
+from perdure.drawing.words import say_condition, say_config
 from perdure.model.ir import IR, Loop, Node
 
 ArrowKind = Literal["plain", "choice", "failure", "back"]

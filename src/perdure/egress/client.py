@@ -17,7 +17,7 @@ from typing import Any
 import httpcore2
 import msgspec
 
-from perdure.egress import decoding
+from perdure.egress import decoder
 from perdure.egress.addresses import Address, unwrap
 from perdure.egress.errors import AnswerInvalid, AnswerTooLarge, EgressError, EgressRefused, NetworkFailed, TimedOut
 from perdure.egress.network import PinnedBackend, Resolve, pin, resolve
@@ -194,7 +194,7 @@ class _Progress:
 def _with_defaults(
     method: str, headers: Mapping[str, str], content: bytes | AsyncIterable[bytes] | None
 ) -> dict[str, str]:
-    fields = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": decoding.ACCEPTED, **headers}
+    fields = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": decoder.ACCEPTED, **headers}
     if isinstance(content, bytes):
         fields["content-length"] = str(len(content))
     elif content is None and method in ("POST", "PUT", "PATCH"):
@@ -235,8 +235,8 @@ async def _read(request: Request, response: httpcore2.Response) -> Answer:
         return answer
     length = answer.header("content-length")
     if length.isdecimal() and int(length) > request.max_bytes:
-        raise decoding.too_large(request.max_bytes)
-    body = decoding.Body(answer.header("content-encoding"), request.max_bytes)
+        raise decoder.too_large(request.max_bytes)
+    body = decoder.Body(answer.header("content-encoding"), request.max_bytes)
     async for chunk in response.aiter_stream():
         body.add(chunk)
     return msgspec.structs.replace(answer, body=body.finish())

@@ -10,7 +10,7 @@ segment:
     Sealed("enc:v1:…")                   {"$perdure:open": "enc:v1:…"}
     {"$perdure:secret": "token"}            {"$perdure:plain": {"$perdure:secret": "token"}}
 
-A sensitive field is sealed by the worker that made it (`perdure.secrets.sealing`), and stands in outputs as data:
+A sensitive field is sealed by the worker that made it (`perdure.secrets.seals`), and stands in outputs as data:
 `{"$perdure:sealed": "enc:v1:…"}`. Nothing here can open it.
 
 Only data marked as holding segments is read this way (`refs` of an event, a rendered config).
@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.model.collecting import no_collection
+from perdure.model.garbage import no_collection
 
 _MARK = "$perdure:"
 SECRET, TEXT, BLOB, PLAIN, OPEN = "$perdure:secret", "$perdure:text", "$perdure:blob", "$perdure:plain", "$perdure:open"

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from perdure.model.collecting import no_collection
 from perdure.model.compiler import Draft, compile_data
+from perdure.model.garbage import no_collection
 from perdure.model.ir import IR
 from perdure.model.positions import Positions
 from perdure.model.problems import MAX_PROBLEMS, DefinitionError, Path, Problem, Problems, format_path

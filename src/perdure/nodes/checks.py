@@ -283,7 +283,7 @@ def _nodes(ir: IR) -> Iterator[tuple[Path, Node]]:
 
 
 _ELSEWHERE = object()
-"""A config that is not whole without a blob: the part that can read the blob checks it (`runtime.checking`)."""
+"""A config that is not whole without a blob: the part that can read the blob checks it (`runtime.definition_checks`)."""
 
 
 def _configs(path: Path, node: Node, what: str = "") -> Iterator[tuple[Path, str, str, Any]]:

@@ -5,6 +5,6 @@ the event loop is handed in (`Means`).
 """
 
 from perdure.pipeline.errors import PipelineError
-from perdure.pipeline.running import Means, check_steps, run_pipeline
+from perdure.pipeline.steps import Means, check_steps, run_pipeline
 
 __all__ = ["Means", "PipelineError", "check_steps", "run_pipeline"]

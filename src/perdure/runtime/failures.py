@@ -13,7 +13,7 @@ import msgspec
 from perdure.outcomes import Failure
 from perdure.plain import type_name
 from perdure.plain_text import LOOKED_AT, cut
-from perdure.runtime.worker.encoding import is_light
+from perdure.runtime.worker.encoder import is_light
 from perdure.runtime.worker.outputs import check_output
 from perdure.runtime.worker.sayings import plain, seconds_of
 

@@ -1,7 +1,7 @@
 """The notifier: tells other systems of approvals that wait, by signed webhooks, at least once.
 
 Each notification was stored together with its approval. Every coordinator may run a notifier: what one claims, the
-others do not get until the time of the claim has passed. How a message is signed is in `perdure.secrets.signing`, where
+others do not get until the time of the claim has passed. How a message is signed is in `perdure.secrets.signatures`, where
 it may be sent in `perdure.egress`. The response to a message decides nothing; a decision is a request of its own.
 """
 
@@ -26,7 +26,7 @@ from perdure.kernel import events as e
 from perdure.kernel.state import State
 from perdure.plain_text import cut
 from perdure.runtime.patience import OutageLog, first_of
-from perdure.secrets.signing import read_keys, sign
+from perdure.secrets.signatures import read_keys, sign
 from perdure.secrets.vault import Vault
 
 logger = logging.getLogger("perdure.notifier")

@@ -12,9 +12,9 @@ from perdure.model import Compiled, DefinitionError
 from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.nodes.registry import Registry
-from perdure.runtime.checking import Checker
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.library import Library
+from perdure.runtime.definition_checks import Checker
 
 
 class Workflows:

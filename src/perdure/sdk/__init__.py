@@ -7,7 +7,7 @@
     tasks.py       @perdure.task            workflows.py   @perdure.workflow
     control.py     branch, switch, loop, map, first
     nodes.py       approval, wait, http, transform, node, secret, expr, cel
-    runner.py      perdure.run, perdure.arun   following.py   a run as it is durable     asks.py   what people must do
+    runner.py      perdure.run, perdure.arun   follower.py    a run as it is durable     asks.py   what people must do
 
 Building gives a definition as a person would have written it; nothing here knows the kernel's rules. The public names
 are those of `perdure`; nothing is imported here, so that `import perdure` stays fast.

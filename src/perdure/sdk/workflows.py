@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack,
 import msgspec
 
 from perdure.model import Compiled, compile_definition
-from perdure.model.collecting import no_collection
+from perdure.model.garbage import no_collection
 from perdure.nodes.task import explain_misfit
 from perdure.plain import NotData, to_data
 from perdure.sdk.builder import Builder, Reads, find_current

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from perdure.secrets.keyring import Keyring, UnknownKey
 from perdure.secrets.providers import Secrets
 from perdure.secrets.scrubber import Scrubber, install
-from perdure.secrets.sealing import Sealer
+from perdure.secrets.seals import Sealer
 
 
 class Vault:

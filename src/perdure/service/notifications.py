@@ -22,7 +22,7 @@ from perdure.engine import Engine
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow
 from perdure.runtime.notifier import QUEUE, webhook_name
-from perdure.secrets.signing import WeakSecret, read_keys, verify
+from perdure.secrets.signatures import WeakSecret, read_keys, verify
 from perdure.service.tenancy import Tenancy, archive_of
 from perdure.service.views import View, approval_view
 

@@ -34,7 +34,7 @@ from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
-from perdure.service.patching import PatchInvalid, apply_patch, current_definition, preview
+from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
 from perdure.service.starts import Starts
 from perdure.service.tenancy import refuse_sealed
 from perdure.service.transfer import Transfer, export_run
@@ -49,7 +49,7 @@ from perdure.service.views import (
     run_summary,
     without_outputs,
 )
-from perdure.service.waiting import find_waiting, is_waiting
+from perdure.service.waiting_runs import find_waiting, is_waiting
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

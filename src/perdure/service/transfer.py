@@ -28,7 +28,7 @@ from perdure.runtime.coordinator.projections import row_of
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, read_all
 from perdure.service.views import View
-from perdure.service.waiting import is_waiting
+from perdure.service.waiting_runs import is_waiting
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

@@ -20,7 +20,7 @@ from perdure.model.reader import Format
 from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
-from perdure.service.patching import apply_patch
+from perdure.service.patches import apply_patch
 from perdure.service.tenancy import Tenancy
 from perdure.service.versions import MOST_VERSION, get_version
 from perdure.service.views import View, page_view, problem_view, run_summary

@@ -26,8 +26,8 @@ from perdure.simulation.clock import EPOCH
 from perdure.simulation.memory import MemoryJournal
 from perdure.simulation.people import RUN, People
 from perdure.simulation.plan import Plan
-from perdure.simulation.playing import Player
 from perdure.simulation.story import describe
+from perdure.simulation.user_handlers import Player
 from perdure.simulation.world import World
 
 TICK = 0.5

@@ -16,10 +16,10 @@ from __future__ import annotations
 from perdure.outcomes import Chosen
 from perdure.simulation.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
 from perdure.testing.assertions import assert_run
-from perdure.testing.replaying import Replay, ReplayInvalid, replay
+from perdure.testing.histories import simulate
+from perdure.testing.replay import Replay, ReplayInvalid, replay
 from perdure.testing.report import Bad, End, Report
-from perdure.testing.running import BrokenPromise, Run, run
-from perdure.testing.simulating import simulate
+from perdure.testing.scripted_run import BrokenPromise, Run, run
 
 __all__ = [
     "Bad",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.testing.running import Run
+from perdure.testing.scripted_run import Run
 
 _ANY: Any = object()
 _NOT_RUN = {"pending", "skipped", "upstream_failed", "cancelled", "held", "waiting", "parked", "retrying", "failed"}

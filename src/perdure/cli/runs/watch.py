@@ -17,7 +17,7 @@ from perdure.errors import PerdureError, Refused
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
     from perdure.cli.terminal.tree import Tree
-    from perdure.sdk.following import Follower
+    from perdure.sdk.follower import Follower
 
 LOOK_SECONDS = 2.0
 """How often to look whether a run is quarantined, which no event says."""

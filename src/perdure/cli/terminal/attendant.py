@@ -16,7 +16,7 @@ from perdure.sdk.asks import Ask, Waiting, approve_command, look
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
     from perdure.cli.terminal.tree import Tree
-    from perdure.sdk.following import Follower
+    from perdure.sdk.follower import Follower
     from perdure.sdk.runner import Decision
 
 CHILDREN_SECONDS = 0.5

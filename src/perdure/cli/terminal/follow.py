@@ -17,7 +17,7 @@ from perdure.cli.others import look_around, tell
 from perdure.kernel import events as e
 from perdure.kernel.keys import root_of
 from perdure.kernel.state import State
-from perdure.sdk.following import Follower, take_over
+from perdure.sdk.follower import Follower, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def followed(backend: Backend, run_id: str) -> tuple[Follower, Screen]:
 
     if isinstance(backend, Service):
         from perdure.cli.terminal.lines import Lines
-        from perdure.sdk.following import JournalSource
+        from perdure.sdk.follower import JournalSource
 
         engine = backend.tenancy.engine
         return Follower(JournalSource(engine), run_id), Lines(engine.registry)

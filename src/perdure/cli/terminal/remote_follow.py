@@ -24,7 +24,7 @@ from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, State
 from perdure.model import compile_definition
 from perdure.model.ir import IR
-from perdure.sdk.following import Follower
+from perdure.sdk.follower import Follower
 
 LOOK_SECONDS = 1.0
 

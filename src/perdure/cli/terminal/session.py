@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perdure.cli.source import Source
     from perdure.cli.terminal.follow import Screen, Stop
     from perdure.engine import Engine
-    from perdure.sdk.following import Follower
+    from perdure.sdk.follower import Follower
 
 
 _ASKED_FOR = {"cancelled": "cancelled", "rolled_back": "rolled back"}

@@ -27,7 +27,7 @@ from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.memory import Memory
 from perdure.runtime.coordinator.messages import Asked, Message, Noticed, Resumed
-from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.renderer import Renderer
 
 R = RunState
 logger = logging.getLogger("perdure.children")

@@ -45,7 +45,7 @@ from perdure.runtime.coordinator.partition_share import Share
 from perdure.runtime.coordinator.progress import Progress
 from perdure.runtime.coordinator.publisher import Publisher
 from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
-from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.runtime.parts import EngineStopped

@@ -27,7 +27,7 @@ from perdure.expressions.errors import NeedsBlob, NeedsStore, NeedsVerdict, NotA
 from perdure.kernel import segments
 from perdure.model.extremes import WHY, has_many
 from perdure.runtime.coordinator.cache import Cache, Key
-from perdure.runtime.coordinator.gathering import NeedsGathered, store_gathered
+from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.messages import Message, TimerDue

@@ -34,7 +34,7 @@ from perdure.runtime.coordinator.messages import (
     TimerDue,
 )
 from perdure.runtime.coordinator.publisher import Publisher
-from perdure.runtime.coordinator.rendering import Renderer, named_function
+from perdure.runtime.coordinator.renderer import Renderer, named_function
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.transport import Result, Task
 

@@ -20,7 +20,7 @@ from perdure.nodes.task import NO_FUNCTION
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.fetcher import blob_sources
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Request
 
 _SAID = 5

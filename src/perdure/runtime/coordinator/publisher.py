@@ -26,7 +26,7 @@ from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.memory import Memory
 from perdure.runtime.coordinator.messages import Asked, Fetched, Message
 from perdure.runtime.coordinator.pace import Pace
-from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.worker.claims import root_of
 from perdure.transport import Task, TasksTooLarge
 

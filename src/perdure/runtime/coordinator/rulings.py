@@ -24,7 +24,7 @@ from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import Activation, NodeState
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Asked, Inline, Message
-from perdure.runtime.coordinator.rendering import Renderer
+from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.worker.claims import claim_name
 
 N = NodeState

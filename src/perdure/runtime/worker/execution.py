@@ -21,7 +21,6 @@ from perdure.clock import Clock
 from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import cut
 from perdure.runtime.worker.attempt import Attempt
-from perdure.runtime.worker.blocking import Timed
 from perdure.runtime.worker.capture import heard
 from perdure.runtime.worker.claims import Claims
 from perdure.runtime.worker.context import Context, running_loop
@@ -33,6 +32,7 @@ from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.results import Leaving, Left, is_quick
 from perdure.runtime.worker.sayings import choice_of, plain
+from perdure.runtime.worker.stalls import Timed
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.runtime.worker.watch import Watch
 from perdure.transport import Result, Task, Transport, TransportUnavailable

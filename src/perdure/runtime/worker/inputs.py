@@ -21,9 +21,9 @@ from perdure.expressions.segments import fill
 from perdure.kernel import segments
 from perdure.kernel.segments import HoldsSegments, has_sealed
 from perdure.outcomes import Failure
-from perdure.runtime.worker.encoding import LIGHT_BYTES
+from perdure.runtime.worker.encoder import LIGHT_BYTES
 from perdure.secrets.keyring import UnknownKey
-from perdure.secrets.sealing import CannotOpen, Sealer
+from perdure.secrets.seals import CannotOpen, Sealer
 from perdure.secrets.vault import Vault
 from perdure.transport import Task
 from perdure.weight import WHY, is_heavy

@@ -16,7 +16,7 @@ from perdure.outcomes import Failure
 from perdure.pieces import count, holds
 from perdure.plain import is_finite, look_inside, type_name, way_out
 from perdure.plain_text import cut, hide
-from perdure.runtime.worker.encoding import TooDeep, TooLarge, encode, encode_in_pieces
+from perdure.runtime.worker.encoder import TooDeep, TooLarge, encode, encode_in_pieces
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 200

@@ -18,7 +18,7 @@ from perdure.clock import Clock
 from perdure.kernel.segments import SEALED
 from perdure.outcomes import Failure
 from perdure.pieces import holds
-from perdure.runtime.worker.encoding import LIGHT_BYTES, is_light
+from perdure.runtime.worker.encoder import LIGHT_BYTES, is_light
 from perdure.runtime.worker.outputs import Encoded, encode_output
 from perdure.secrets.scrubber import CannotClean
 from perdure.secrets.vault import Vault

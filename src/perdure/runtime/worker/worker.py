@@ -20,7 +20,7 @@ from perdure.clock import Clock
 from perdure.errors import PerdureError
 from perdure.kernel.seen import Working
 from perdure.nodes.registry import Registry
-from perdure.runtime.coordinator.rendering import named_function
+from perdure.runtime.coordinator.renderer import named_function
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.attempt import Attempt, End
 from perdure.runtime.worker.claims import Claims

@@ -18,7 +18,7 @@ from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import BEGIN_SECONDS, Keys
 from perdure.transports.redis.link import Link
 from perdure.transports.redis.messages import Answer, Messages, Wish
-from perdure.transports.redis.reading import number_of
+from perdure.transports.redis.reader import number_of
 from perdure.transports.redis.results import run_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 

@@ -24,7 +24,7 @@ from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import ADOPTED, Keys, encode
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
-from perdure.transports.redis.reading import order_of
+from perdure.transports.redis.reader import order_of
 from perdure.transports.redis.tasks import TASK_SECONDS, Tasks, task_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 

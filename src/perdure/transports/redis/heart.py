@@ -20,7 +20,7 @@ from perdure.transports.redis.claims import Claim
 from perdure.transports.redis.keys import ADOPTED, REGISTRY_SECONDS, Keys, probe
 from perdure.transports.redis.link import is_wrong_type
 from perdure.transports.redis.messages import NOBODY, Messages
-from perdure.transports.redis.reading import text_of
+from perdure.transports.redis.reader import text_of
 from perdure.transports.redis.scripts import all_scripts
 
 _log = logging.getLogger(__name__)

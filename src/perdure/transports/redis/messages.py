@@ -19,7 +19,7 @@ from perdure.clock import system
 from perdure.model.extremes import WHY, has_many
 from perdure.transport import MESSAGE_VERSION, Message, Result, Task, WorkerBeat, encode_message, unpack_task
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
-from perdure.transports.redis.reading import text_of
+from perdure.transports.redis.reader import text_of
 from perdure.weight import WHY as TOO_HEAVY
 from perdure.weight import is_heavy
 

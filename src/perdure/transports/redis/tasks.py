@@ -22,7 +22,7 @@ from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
-from perdure.transports.redis.reading import number_of, shown, text_of
+from perdure.transports.redis.reader import number_of, shown, text_of
 
 BATCH = 200
 """The most tasks in one call of a script, so that no call holds the server up for long."""

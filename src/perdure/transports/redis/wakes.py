@@ -15,7 +15,7 @@ from perdure.clock import Clock
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.connection import Connection, ReplyError, connect
 from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Link
-from perdure.transports.redis.reading import shown, text_of
+from perdure.transports.redis.reader import shown, text_of
 
 LONGEST_SAID = 1_000_000
 """The longest wake-up, in characters; those of Perdure name some partitions, or some commands."""

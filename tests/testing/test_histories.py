@@ -10,7 +10,7 @@ from perdure.invariants import Checker
 from perdure.invariants.model import Violation
 from perdure.simulation.samples import _FORMATS, sample
 from perdure.testing import Stub, approve, nobody, one_of, simulate
-from perdure.testing.simulating import fill_inputs
+from perdure.testing.histories import fill_inputs
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 ORDER = {

@@ -13,7 +13,7 @@ from perdure.errors import SettingsInvalid
 from perdure.kernel.segments import SEALED as MARK
 from perdure.kernel.segments import has_sealed, mask
 from perdure.secrets.keyring import Keyring, UnknownKey, open_file, parse, read_file, write_file
-from perdure.secrets.sealing import CannotOpen, Sealer
+from perdure.secrets.seals import CannotOpen, Sealer
 
 RING = Keyring({"k1": new_key(32)})
 JSON = st.recursive(

@@ -1,4 +1,4 @@
-"""Gathering: makes the outputs of a map's items into the map's output, many of them in a thread, since they may be
+"""The gatherer: makes the outputs of a map's items into the map's output, many of them in a thread, since they may be
 large.
 
 Owns how items become one value, and when that is done beside the loop. A key names what is gathered: the map, its

@@ -2,7 +2,7 @@
 
 import gc
 
-from perdure.model.collecting import no_collection
+from perdure.model.garbage import no_collection
 
 
 def test_the_collector_rests_until_the_last_thread_has_left_and_works_again_then():

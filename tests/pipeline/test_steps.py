@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.pipeline import Means, PipelineError, check_steps, run_pipeline
-from perdure.pipeline.running import MAX_STEPS, NAMES
+from perdure.pipeline.steps import MAX_STEPS, NAMES
 
 FLIGHTS = {
     "results": {"flights": [{"a": "x", "price": 300}, {"a": "y", "price": 200}, {"a": "z", "price": 100}, {"a": "w"}]}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.secrets.signing import ID, SIGNATURE, TIMESTAMP, TOLERANCE_SECONDS, WeakSecret, read_keys, sign, verify
+from perdure.secrets.signatures import ID, SIGNATURE, TIMESTAMP, TOLERANCE_SECONDS, WeakSecret, read_keys, sign, verify
 
 # From the documentation of Standard Webhooks.
 KEYS = read_keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

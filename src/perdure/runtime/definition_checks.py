@@ -18,7 +18,7 @@ from perdure.blobs import BlobDamaged, BlobMissing, BlobStore
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.checks import find_content_refs
 from perdure.model import Compiled, DefinitionError, Problem, compile_definition, compile_text
-from perdure.model.inlining import Inlined, inline
+from perdure.model.blob_content import Inlined, inline
 from perdure.model.ir import IR
 from perdure.model.placement import place, read_path
 from perdure.model.problems import format_path

@@ -17,7 +17,7 @@ from perdure.simulation.stubs import Signal
 from perdure.simulation.user_world import Setting, UserWorld, rough_plan
 from perdure.testing.definitions import Definition, load, make_setting
 from perdure.testing.report import Bad, End, Report
-from perdure.testing.running import off_loop
+from perdure.testing.scripted_run import off_loop
 
 TRIES = 40
 """How many histories are tried to make a bad one shorter."""

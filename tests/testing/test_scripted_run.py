@@ -252,7 +252,7 @@ def steps(ctx: perdure.Context):
 
 
 def test_a_real_function_may_use_its_context():
-    node_ = {"id": "a", "type": "task", "config": {"function": "tests.testing.test_running:steps"}}
+    node_ = {"id": "a", "type": "task", "config": {"function": "tests.testing.test_scripted_run:steps"}}
     assert run(flow(node_), real=True).outputs == {"a": [1, {"at": 2}]}
 
 

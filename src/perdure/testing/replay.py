@@ -20,7 +20,7 @@ from perdure.kernel.keys import is_child, place
 from perdure.outcomes import Chosen, Failure
 from perdure.simulation.stubs import TRIVIAL, Call, Decision, Signal, nobody
 from perdure.testing.definitions import Definition, load
-from perdure.testing.running import Run, run
+from perdure.testing.scripted_run import Run, run
 
 _PLAYED = TRIVIAL - {"workflow"}
 """Types that are decided anew. A child workflow returns what it returned."""

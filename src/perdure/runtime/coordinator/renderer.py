@@ -1,4 +1,4 @@
-"""Rendering: turns what the kernel asks for into rendered configs, tasks, answers of trivial nodes and verdicts.
+"""The renderer: turns what the kernel asks for into rendered configs, tasks, answers of trivial nodes and verdicts.
 
 Owns the bridge between state and routing. Decides nothing, keeps nothing but caches; every result is a function of the
 state, so rendering again after a crash gives the same. Never waits: where a result needs something that is not at hand,
@@ -33,13 +33,13 @@ from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State, index_of
 from perdure.kernel.values import Error
 from perdure.limits import Limit
+from perdure.model.blob_content import join_config
 from perdure.model.extremes import WHY, has_many
-from perdure.model.inlining import join_config
 from perdure.model.ir import IR, SHORTEST_RATE_SECONDS, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.checks import explain_rendered, find_refused_call
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
-from perdure.runtime.coordinator import gathering
+from perdure.runtime.coordinator import gatherer
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.secrets.keyring import UnknownKey
@@ -429,18 +429,18 @@ class Renderer:
 
     def _collect(self, state: State, question: c.Question, command: c.Command) -> c.Verdict:
         items, at_hand = question.evidence.items, self._at_hand(state.tenant)
-        if self._cache is not None and len(items) > gathering.FEW:
-            key = gathering.key_of(state, question.need, command)
+        if self._cache is not None and len(items) > gatherer.FEW:
+            key = gatherer.key_of(state, question.need, command)
             if key not in at_hand:
-                raise gathering.NeedsGathered(key, items)
+                raise gatherer.NeedsGathered(key, items)
             found = at_hand[key]
             if type(found) is Lost:
                 return c.Verdict(error=Error("bad_output", f"the outputs of all items together: {found.message}"))
             verdict: c.Verdict = found
             return verdict
-        gathered = gathering.gather(items)
+        gathered = gatherer.gather(items)
         kept, _ = self._store(None, gathered.data, gathered.refs, state.tenant)
-        return gathering.judge(gathered, items, kept.ref if type(kept) is BlobRef else "")
+        return gatherer.judge(gathered, items, kept.ref if type(kept) is BlobRef else "")
 
     def _outputs(self, run: Run, ir: IR, seen: Evidence) -> c.Verdict:
         if ir.outputs is None:
