@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from perdure.kernel.state import RunState
+from typing import Any
+
+import msgspec
+
+from perdure.kernel import commands as c
+from perdure.kernel.decide import decide
+from perdure.kernel.state import RunState, State
+from perdure.runtime.coordinator.loaded import Loaded
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
+    check,
     compiled,
     ended,
     finish,
@@ -18,6 +26,9 @@ from tests.engine.helpers import (
     until_true,
     workflow,
 )
+from tests.kernel.rules.graphs import child as begin_child
+from tests.kernel.rules.graphs import effects
+from tests.kernel.rules.graphs import start as begin_run
 
 R = RunState
 CHILD = workflow(
@@ -113,3 +124,64 @@ async def test_cancelling_a_parent_cancels_its_child(tmp_path):
         assert state.state is R.CANCELLED
         assert (await ended(engine, state.find("call").child)).state is R.CANCELLED
         assert tasks.cancelled == ["only"]
+
+
+WRONG = {"id": "wrong", "type": "transform", "config": {"value": "{{ inputs.nothing.at.all }}"}}
+"""A node that fails in the append that makes it ready."""
+
+
+async def test_a_child_that_is_stopped_in_the_append_that_starts_it_never_begins(tmp_path):
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child", "inputs": {"n": 1}}}
+    async with running(tmp_path) as engine:
+        await register(engine, CHILD)
+        state = await finish(engine, workflow(call, WRONG, name="parent"), inputs={})
+        assert (state.state, state_of(state, "call")) == (R.FAILED, "failed")
+        await engine.coordinator.settled()
+        assert await engine.journal.find_run(state.find("call").child) is None
+        assert "child.ended" not in [event.type for event in await check(engine.journal)], "nothing has ended"
+
+
+async def test_a_child_that_is_stopped_in_the_append_that_retries_it_is_not_retried(tmp_path):
+    """Nor does its parent wait for it: what never began cannot end."""
+    call = {"id": "call", "type": "workflow", "config": {"workflow": "child"}}
+    wrong = {**WRONG, "dependencies": ["late"]}
+    parent = workflow(call, task("late", "gate", args={"name": "late"}), wrong, name="parent")
+    async with running(tmp_path) as engine:
+        await register(engine, workflow(task("only", "fail", retry={"max_attempts": 1}), name="child"))
+        await start(engine, parent, inputs={})
+        await until(engine, lambda state: state.state is R.FAILING)
+        tasks.gate_of("late").set()
+        first = await ended(engine)
+        assert state_of(first, "late") == "completed"
+        assert not (await ask(engine, "retry")).refused
+        state = await until(engine, lambda state: state.terminal and state.generation == 2)
+        assert (state.state, state.failed_node) == (R.FAILED, "wrong")
+        await engine.coordinator.settled()
+        child = await engine.runs.state(state.find("call").child)
+        assert (child.state, child.generation) == (R.FAILED, 1)
+        assert "timer.fired" not in [event.type for event in await check(engine.journal)], "it waited for the grace"
+
+
+async def test_a_stop_calls_off_a_start_that_is_not_decided_yet(tmp_path):
+    parent = begin_run({"id": "call", "type": "workflow", "config": {"workflow": "child"}})
+    name = begin_child(parent, "call", inputs={"n": 1})
+    (started,) = effects(parent, c.StartChild)
+    parent.tell(c.Cancel)
+    (stopped,) = effects(parent, c.StopChild)
+    async with running(tmp_path) as engine:
+        await register(engine, {**CHILD, "name": "inner"})
+        said: list[Any] = []
+        children = engine.coordinator.children
+        children._put = said.append
+        loaded = Loaded(parent.state, 1)
+        for effect in (started, stopped):  # each in a batch of its own, and the start is set aside
+            children.put(loaded, effect)
+            await children.act()
+        start_asked, end_asked = said
+        assert (start_asked.run_id, end_asked.run_id) == (name, "run")
+        assert isinstance(decide(State(), start_asked.make(State())), c.Refused)
+        parent.do(msgspec.structs.replace(end_asked.make(parent.state), at=parent.now))
+        assert parent.status == "cancelled"
+        children.put(loaded, started)  # wanted again: the stop of before does not count
+        await children.act()
+        assert isinstance(said[-1].make(State()), c.Start)

@@ -188,6 +188,8 @@ class EndChild(Command, frozen=True, kw_only=True):
     error: Error | None = None
     orphaned: bool = False
     """The child was cancelled because this run no longer went on."""
+    begun: bool = True
+    """False: the child was stopped before this generation of it began, which is still to come."""
 
 
 class Pause(Command, frozen=True, kw_only=True):

@@ -271,6 +271,8 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     activation = d.state.activations[key]
     if command.child != activation.child or command.generation <= activation.child_generation or d.state.terminal:
         return
+    if not command.begun and d.state.state not in (R.FAILING, R.CANCELLING):
+        return  # it was stopped for an end that is over; what is wanted of it since has been asked for
     fields = {"child": command.child, "generation": command.generation, "state": command.state}
     undo = activation.undo
     if d.state.state is R.COMPENSATING:
@@ -285,6 +287,10 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     waits = activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child"
     released = activation.state is N.PARKED and command.state == "completed" and not activation.accepted  # (V3)
     if not waits and not released:
+        return
+    if not command.begun:  # no generation of it ended, and the next one that is wanted has the same number
+        fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was stopped before it began"))
+        items_of(d, activation)
         return
     d.emit_for(e.ChildEnded, activation, **fields)
     if command.state == "completed":

@@ -112,6 +112,21 @@ def test_rule_35_cancelling_the_parent_stops_the_child_and_waits_for_it():
     assert run.status == "cancelled"
 
 
+def test_rule_35_a_child_stopped_before_it_began_has_ended_no_generation():
+    run = start(CHILD, node("a"))
+    inner = child(run, "w")
+    run.fail("a")
+    assert [stop.child for stop in effects(run, c.StopChild)] == [inner]
+    end_child(run, inner, "cancelled", begun=False)
+    assert (run.status, run.get("w").error.code) == ("failed", "child_cancelled")
+    assert "child.ended" not in run.types()
+    run.tell(c.Retry)
+    assert child(run, "w") == inner
+    assert effects(run, c.StartChild)[0].generation == 1
+    end_child(run, inner, "cancelled", begun=False)  # of the stop before, which is over
+    assert run.state_of("w") == "waiting"
+
+
 def test_rule_36_an_item_is_an_activation_with_its_own_attempts_and_retry():
     run = start(MAP, node("z", "m"))
     items(run, "m", 2)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from perdure.blobs import BlobDamaged, BlobMissing
 from perdure.clock import Clock
@@ -63,6 +64,15 @@ async def explain_children(journal: Journal, state: State) -> dict[str, str]:
     return said
 
 
+class _Order:
+    """The start or retry of a child on its way to its decision. A stop calls it off."""
+
+    __slots__ = ("__weakref__", "called_off")
+
+    def __init__(self) -> None:
+        self.called_off = False
+
+
 class Children:
     def __init__(
         self,
@@ -84,7 +94,9 @@ class Children:
         self._clock = clock
         self._put = put
         self._quarantine = quarantine
-        self._waiting: list[tuple[State, c.StartChild | c.StopChild]] = []
+        self._waiting: deque[tuple[State, c.StartChild | c.StopChild]] = deque()
+        self._orders: WeakValueDictionary[str, _Order] = WeakValueDictionary()
+        """By child, the start or retry that is not decided yet: one lives as long as the message that carries it."""
         self._made: OrderedDict[str, int] = OrderedDict()
         """How many children were started, by the root run of their tree; only the `_TREES` most recent trees are
         counted."""
@@ -96,7 +108,7 @@ class Children:
 
     async def act(self) -> None:
         while self._waiting:
-            parent, effect = self._waiting.pop()
+            parent, effect = self._waiting.popleft()
             try:
                 await self._act(parent, effect)
             except NotAtHand as need:  # always the same message, so that what was fetched for it before stays pinned
@@ -117,10 +129,8 @@ class Children:
         child = await self._memory.find(effect.child)
         if isinstance(effect, c.StartChild):
             await self._start(parent, effect, child)
-        elif child is not None:
+        else:
             self._stop(parent, effect, child)
-        else:  # the child is stopped before it was ever started
-            self._end(parent, effect.child, "cancelled", None)
         if child is not None:
             self._memory.rest(child)
 
@@ -128,7 +138,8 @@ class Children:
         if child is None:
             await self._create(parent, effect)
         elif _can_go_on(child.state) and child.state.generation < effect.generation:
-            self._ask(effect.child, lambda state: c.Retry(at=self._now(), by=f"run {parent.run_id}", orphaned=True))
+            by = f"run {parent.run_id}"
+            self._order(parent, effect.child, lambda: c.Retry(at=self._now(), by=by, orphaned=True), starts=False)
         elif child.state.terminal:  # cancelled or rolled back: it cannot be retried, and ends as it ended (rule 35)
             self._tell(parent, child.state, effect.generation)
 
@@ -171,7 +182,20 @@ class Children:
             asked_by=parent.requesters,
             generation=effect.generation,  # the parent would take an older one for an end it has already heard of
         )
-        self._put(Asked(effect.child, lambda state: start, starts=True))
+        self._order(parent, effect.child, lambda: start, starts=True)
+
+    def _order(self, parent: State, child: str, command: Callable[[], c.Command], *, starts: bool) -> None:
+        """Ask for the start or retry of a child. Until that is decided, a stop calls it off: what is stopped must not
+        begin afterwards."""
+        order = self._orders.get(child)
+        if order is None or order.called_off:
+            order = self._orders[child] = _Order()
+
+        def make(state: State, order: _Order = order) -> c.Command:
+            # A child that has ended refuses the cancel, and so does one that was never created.
+            return self._cancel(parent) if order.called_off else command()
+
+        self._put(Asked(child, make, starts=starts))
 
     def _has_room(self, parent: State) -> bool:
         """Whether the parent's tree may have another run. All runs of a tree are decided in one process, so a count in
@@ -202,26 +226,41 @@ class Children:
             need.tenant = parent.tenant
             raise
 
-    def _stop(self, parent: State, effect: c.StopChild, child: Loaded) -> None:
-        if not effect.rollback:
-            if child.state.terminal:
+    def _stop(self, parent: State, effect: c.StopChild, child: Loaded | None) -> None:
+        order = self._orders.get(effect.child)
+        if order is not None:
+            order.called_off = True
+        if effect.rollback:
+            if child is None:
+                self._end(parent, effect.child, "cancelled", None)
+            elif child.state.state is R.ROLLED_BACK:
                 self._tell(parent, child.state)
             else:
-                self._ask(effect.child, lambda state: self._cancel(parent))
-        elif child.state.state is R.ROLLED_BACK:
+                self._ask(effect.child, lambda state: c.Rollback(at=self._now(), by=f"run {parent.run_id}"))
+        elif child is None or self._is_heard(parent, child.state):  # stopped before the generation waited for began
+            self._end(parent, effect.child, "cancelled", None, begun=False)
+        elif child.state.terminal:
             self._tell(parent, child.state)
         else:
-            self._ask(effect.child, lambda state: c.Rollback(at=self._now(), by=f"run {parent.run_id}"))
+            self._ask(effect.child, lambda state: self._cancel(parent))
+
+    def _is_heard(self, parent: State, child: State) -> bool:
+        """Whether the child has ended and its parent knows of that: it would wait for a generation after this one."""
+        found = parent.children.get(child.run_id)
+        return child.terminal and found is not None and child.generation <= parent.activations[found].child_generation
 
     def _cancel(self, parent: State) -> c.Cancel:
         return c.Cancel(at=self._now(), by=f"run {parent.run_id}", orphaned=True)
 
-    def _end(self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None) -> None:
-        """Tell the parent that a child which was never created has ended."""
+    def _end(
+        self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None, *, begun: bool = True
+    ) -> None:
+        """Tell the parent that a child has ended which was never created, or not begun again."""
         found = parent.children.get(child)
         if found is not None:
             generation = parent.activations[found].child_generation + 1
-            command = c.EndChild(at=self._now(), child=child, generation=generation, state=end, error=error)
+            about: dict[str, Any] = {"child": child, "generation": generation, "state": end, "error": error}
+            command = c.EndChild(at=self._now(), begun=begun, **about)
             self._ask(parent.run_id, lambda state: command)
 
     def _tell(self, parent: State, child: State, generation: int = 0) -> None:
