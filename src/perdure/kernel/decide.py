@@ -19,6 +19,9 @@ from perdure.kernel.state import State
 
 _NOTHING_KNOWN: dict[c.Need, c.Verdict] = {}
 
+_MOVING = (c.Begin, c.Suspend, c.Complete, c.Fail, c.Lapse)
+"""Commands after which the map of an item may go on."""
+
 _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Start: runs.start,
     c.Begin: attempts.begin,
@@ -72,7 +75,7 @@ def _decide(
     try:
         decider = Decider(state, command, verdicts)
         _HANDLERS[type(command)](decider, command)
-        if isinstance(command, c.Begin | c.Suspend | c.Complete | c.Fail | c.Lapse):
+        if isinstance(command, _MOVING):
             waits.item_moved(decider, command)
         settle(decider)
         kept = keep
@@ -88,6 +91,6 @@ def _decide(
         else:
             state.rollback(before)
     effects = decider.effects
-    for name, due_at in sorted(timers.items()):
+    for name, due_at in sorted(timers.items()) if timers else ():
         effects.append(c.ClearTimer(timer=name) if due_at is None else c.SetTimer(timer=name, due_at=due_at))
     return c.Ruling(tuple(decider.events), tuple(effects))

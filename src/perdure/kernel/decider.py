@@ -13,7 +13,6 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
-from perdure.kernel.edges import governing_ir
 from perdure.kernel.evolve import apply
 from perdure.kernel.inputs import Evidence
 from perdure.kernel.inputs import evidence as gather
@@ -22,6 +21,7 @@ from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node
 
 Q = NodeState.QUEUED
+_complete = msgspec.structs.force_setattr
 _FAILURES = (e.NodeFailed, e.NodeRetrying, e.NodeParked, e.ItemFailed)
 
 GRACE_SECONDS = 30.0
@@ -57,6 +57,9 @@ class Decider:
         """Activations inside loops that ended in this decision: they may let an iteration close."""
         self.raced: set[Key] = set()
         """Joins that fired in this decision and cancelled their losers (rule 11)."""
+        self._named: Activation | None = None
+        """The activation that the command names, once it was looked for."""
+        self._cause = ""
         state.touched = []
         state.timer_changes = {}
 
@@ -65,30 +68,46 @@ class Decider:
         """What the next event comes from: the number of an event, or the id or name of a command. The first event of
         a decision comes from outside or, if it is the result of an attempt, from the event that sent that attempt;
         the others come from the first."""
-        command = self.command
         if self.events:
-            return str(self.events[0].seq)
+            if not self._cause:
+                self._cause = str(self.events[0].seq)
+            return self._cause
+        command = self.command
         if command.id or not isinstance(command, c.NodeCommand):
             return command.id or type(command).__name__.lower()
-        activation = self.state.locate(command.address)
+        activation = self._find(command)
         known = activation is not None and activation.scheduled_seq and not command.address.undo
         return str(activation.scheduled_seq) if activation is not None and known else type(command).__name__.lower()
 
     def emit(self, kind: type[e.Event], **fields: Any) -> None:
+        self._record(kind(seq=self.state.seq + 1, at=self.at, cause=self.cause, **fields))
+
+    def _record(self, event: e.Event) -> None:
         state = self.state
-        event = kind(seq=state.seq + 1, at=self.at, cause=self.cause, **fields)
         apply(state, event)
-        msgspec.structs.force_setattr(event, "counter", state.counter)
+        _complete(event, "counter", state.counter)
         self.events.append(event)
 
     def emit_for(self, kind: type[e.NodeEvent], activation: Activation, **fields: Any) -> None:
         """Emit an event about one activation."""
-        fields.setdefault("attempt", activation.attempt)
-        if isinstance(self.command, c.Fail) and kind in _FAILURES and self.get(self.command) is activation:
+        attempt = fields.pop("attempt", activation.attempt)
+        if type(self.command) is c.Fail and kind in _FAILURES and self.get(self.command) is activation:
             fields |= {"started_at": self.command.started_at, "worker": self.command.worker}
-        name, item, visit = self.state.name(activation.node), activation.item_index, self._visit(activation)
-        self.emit(kind, node=name, scope=activation.scope, item=item, visit=visit, **fields)
-        if activation.scope:
+        state, scope = self.state, activation.scope
+        self._record(
+            kind(
+                seq=state.seq + 1,
+                at=self.at,
+                cause=self.cause,
+                node=state.name(activation.node),
+                scope=scope,
+                item=activation.item_index,
+                visit=self._visit(activation),
+                attempt=attempt,
+                **fields,
+            )
+        )
+        if scope:
             self.ended.append(activation)
 
     def effect(self, effect: c.Effect) -> None:
@@ -119,7 +138,7 @@ class Decider:
 
     def node(self, activation: Activation) -> Node:
         """The node as the definition that governs routing has it now."""
-        return self.state.node_in(governing_ir(self.state, activation), activation.node)
+        return self.state.governing(activation)
 
     def ask(self, need: c.Need, evidence: Callable[[], Evidence], condition: Condition | None = None) -> c.Verdict:
         """The verdict; `Unknown` if missing. The evidence is gathered now, while the state is the one in question."""
@@ -137,11 +156,18 @@ class Decider:
 
     def get(self, command: c.NodeCommand) -> Activation:
         """The activation that a command names; a command that names none is refused."""
-        activation = self.state.locate(command.address)
+        activation = self._find(command)
         if activation is None:
             where = command.address.place
             raise Refusal("unknown_activation", f"run {self.state.run_id} has no activation of {where}")
         return activation
+
+    def _find(self, command: c.NodeCommand) -> Activation | None:
+        if command is not self.command:
+            return self.state.locate(command.address)
+        if self._named is None:
+            self._named = self.state.locate(command.address)
+        return self._named
 
     def fail_run(self, error: Error, activation: Activation | None = None) -> None:
         """Fail the run over a failure that no node handles: nothing is dispatched from here on (rule 25)."""

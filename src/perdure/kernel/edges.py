@@ -38,8 +38,9 @@ def set_state(state: State, activation: Activation, new: NodeState, *, generatio
         place = f"{state.name(activation.node)}{list(activation.scope)}"
         raise IntegrityError(f"run {state.run_id}: {place} cannot go from {old} to {new} (V5)")
     activation.state = new
-    state.tally[old] = state.tally.get(old, 0) - 1
-    state.tally[new] = state.tally.get(new, 0) + 1
+    tally = state.tally
+    tally[old] = tally.get(old, 0) - 1
+    tally[new] = tally.get(new, 0) + 1
     opened = (new in OPEN) - (old in OPEN)
     state.open += opened
     if opened and activation.item >= 0:
@@ -189,27 +190,29 @@ def current_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
 
 
 def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) -> None:
-    target = state.node_in(ir, edge.target)
-    prefix = source.scope[: edge.common]
+    index = edge.target
+    target = state.node_in(ir, index)
+    scope = source.scope[: edge.common]
     if len(target.loops) > edge.common:
-        state.put(state.entered, (edge.source, edge.target, prefix), (status, source.hop))
-        scope = current_scope(state, target, prefix)
-        if scope is None:
+        state.put(state.entered, (edge.source, index, scope), (status, source.hop))
+        entered = current_scope(state, target, scope)
+        if entered is None:
             return
-    else:
-        scope = prefix
-    if not _knows(state, state.iteration_ir(scope, edge.target), ir, edge):
+        scope = entered
+    if not _knows(state, state.iteration_ir(scope, index), ir, edge):
         return
-    known = state.activations.get(key_of(edge.target, scope))
-    if known is not None and edge.source in known.edges:
+    key = key_of(index, scope)
+    activation = state.activations.get(key)
+    if activation is None:
+        activation = ensure(state, index, scope)
+    elif edge.source in activation.edges:
         return  # done again after compensation; this target kept its outcome
-    activation = ensure(state, edge.target, scope) if known is None else known
     state.edit(activation)
     if edge.source not in activation.edges:  # `ensure` has already read an entry edge
         _count(state, activation, edge, status, source.hop)
     if activation.state is N.PENDING and not activation.fired:
         _wait(state, activation, status)
-        touch(state, activation.key)
+        touch(state, key)
 
 
 def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
@@ -285,11 +288,11 @@ def follow_route(state: State, activation: Activation, route: Route, status: int
         run.status, run.cause = "closing", activation.key
         return
     names = None if route.taken is None else set(route.taken)
-    edges, leaves = state.irs[ir].edges, len(node.loops)
+    edges, leaves, depth = state.irs[ir].edges, len(node.loops), len(activation.scope)
     for number in node.edges_out:
         edge = edges[number]
         taken = not edge.named if names is None else state.node_in(ir, edge.target).id in names
-        if edge.common < len(activation.scope) and not _loop_over(state, activation, node, edge):
+        if edge.common < depth and not _loop_over(state, activation, node, edge):
             if taken and edge.named:
                 leaves = min(leaves, edge.common)
             continue
@@ -405,7 +408,7 @@ def in_closed_iteration(state: State, activation: Activation) -> bool:
 
 
 def in_closing_iteration(state: State, activation: Activation) -> bool:
-    return any(run.status == "closing" for run in state.loop_runs(activation))
+    return bool(activation.scope) and any(run.status == "closing" for run in state.loop_runs(activation))
 
 
 def latest(state: State, node: int, prefix: Scope, ir: int) -> Activation | None:

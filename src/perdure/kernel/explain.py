@@ -20,7 +20,6 @@ from perdure.kernel.state import (
     NodeState,
     RunState,
     State,
-    index_of,
     key_of,
 )
 from perdure.model.ir import Edge, Node
@@ -30,7 +29,7 @@ N, R = NodeState, RunState
 
 
 def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:
-    index = index_of(state.ir).get(name)
+    index = state.ir.numbers.get(name)
     if index is None:
         nodes = [node.id for node in state.ir.nodes if node is not None]
         return f"The workflow has no node {name}; {suggest(name, nodes)}"

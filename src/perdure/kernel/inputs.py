@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.edges import latest
-from perdure.kernel.state import ERROR, OPEN, TAKEN, Activation, Key, NodeState, State, index_of, key_of
+from perdure.kernel.state import ERROR, OPEN, TAKEN, Activation, Key, NodeState, State, key_of
 from perdure.kernel.values import Error
 from perdure.model.ir import IR, Reference
 
@@ -62,7 +62,7 @@ def see(activation: Activation) -> Seen:
 def find_visible(state: State, reader: Activation | None, name: str) -> Activation | None:
     """The activation that `reader` means by `name`; None when there is none that it may see (yet)."""
     ir = len(state.irs) - 1 if reader is None else state.iteration_ir(reader.scope, reader.node)
-    index = index_of(state.irs[ir]).get(name)
+    index = state.irs[ir].numbers.get(name)
     if index is None:
         return None
     loops = state.node_in(ir, index).loops

@@ -53,8 +53,16 @@ def accept(
             fail_for_good(d, activation, Error("rejected", _rejection(d, activation, output)), asked=True)
             return
     wide = _too_wide(d, activation, route)
-    fields |= {"output": output, "output_ref": output_ref, "route": None if wide else route, "choice": choice}
-    d.emit_for(e.NodeCompleted, activation, rejected=rejected, **fields)
+    d.emit_for(
+        e.NodeCompleted,
+        activation,
+        output=output,
+        output_ref=output_ref,
+        route=None if wide else route,
+        choice=choice,
+        rejected=rejected,
+        **fields,
+    )
     if problem is not None:
         _fail_routing(d, activation, problem)
     elif wide:

@@ -11,7 +11,7 @@ from perdure.kernel import patches
 from perdure.kernel.commands import Adopted
 from perdure.kernel.edges import is_new, latest, went_aside
 from perdure.kernel.guards import topological
-from perdure.kernel.state import ERROR, FAILED, TAKEN, Activation, NodeState, State, index_of
+from perdure.kernel.state import ERROR, FAILED, TAKEN, Activation, NodeState, State
 from perdure.model.ir import IR, Node
 from perdure.spelling import suggest
 
@@ -35,7 +35,7 @@ def mend(state: State, ir: IR) -> list[str]:
 def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
     """The reasons against a rerun from this node, a sentence for each."""
     ir = state.ir
-    index = index_of(ir).get(node)
+    index = ir.numbers.get(node)
     if index is None:
         names = [one.id for one in ir.nodes if one is not None]
         return [f"run {state.run_id} has no node {node!r}; {suggest(node, names)}"]
@@ -52,7 +52,7 @@ def check(state: State, node: str, overrides: Iterable[str]) -> list[str]:
         if name not in before:
             known = ", ".join(sorted(before)) or "nothing"
             problems.append(f"the inputs of {node!r} are what came before it ({known}); {name!r} is not one of them")
-        elif _node(ir, index_of(ir)[name]).type == "human":
+        elif _node(ir, ir.numbers[name]).type == "human":
             problems.append(f"{name!r} is a decision of people, which nobody gives in their place; rerun from {name!r}")
     return problems or list(_limits(state, node))
 
@@ -79,7 +79,7 @@ def adopt(state: State, node: str) -> tuple[Adopted, ...]:
 def keep(state: State, node: str) -> list[Activation]:
     """The activations a rerun from `node` keeps, in order of completion: one that left a loop comes last in it."""
     ir, last = state.ir, len(state.irs) - 1
-    wanted = _ancestors(ir, index_of(ir)[node])
+    wanted = _ancestors(ir, ir.numbers[node])
     for index in sorted(wanted):  # a loop is kept as a whole, or not at all
         for loop in _node(ir, index).loops[:1]:
             wanted.update(_body(ir, loop))

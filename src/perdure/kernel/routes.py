@@ -33,6 +33,9 @@ class Rejected(Exception):
     """A person rejected, and the graph has no way on from there (rule 23)."""
 
 
+_ALL = Route(rule="all")
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """The outcome to be routed, which the conditions of its node see as `output`."""
 
@@ -59,8 +62,8 @@ def choose(d: Decider, activation: Activation, outcome: Outcome) -> Route:
     if rejected and (node.rejection_path is not None or node.branch is None):
         return _reject(d, activation, node)
     if node.branch is None:
-        named = bool(_edges(d, activation, node, named=True))
-        return Route(rule="all", taken=_unnamed(d, activation, node) if named else None)
+        ir = d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
+        return Route(rule="all", taken=_unnamed(d, activation, node)) if activation.node in ir.choosing else _ALL
     rule, targets, seen = _branch(d, activation, node, outcome)
     return Route(rule=rule, taken=targets + _unnamed(d, activation, node), seen=seen, reasoning=outcome.reasoning)
 
@@ -141,10 +144,6 @@ def _names(d: Decider, activation: Activation, targets: tuple[int, ...]) -> tupl
     return tuple(d.state.name(target) for target in targets)
 
 
-def _edges(d: Decider, activation: Activation, node: Node, *, named: bool) -> list[int]:
-    ir = d.state.irs[d.state.iteration_ir(activation.scope, activation.node)]
-    return [ir.edges[number].target for number in node.edges_out if ir.edges[number].named is named]
-
-
 def _unnamed(d: Decider, activation: Activation, node: Node) -> tuple[str, ...]:
-    return tuple(d.state.name(target) for target in _edges(d, activation, node, named=False))
+    edges = d.state.irs[d.state.iteration_ir(activation.scope, activation.node)].edges
+    return _names(d, activation, tuple(edges[i].target for i in node.edges_out if not edges[i].named))

@@ -34,14 +34,15 @@ def settle(d: Decider) -> None:
     while True:
         if state.state not in (R.RUNNING, R.PAUSED):
             break
-        loops.close_iterations(d, ready)
+        if d.ended:
+            loops.close_iterations(d, ready)
         if state.touched:
             _decide_joins(d, ready)
         elif ready:
             waiting, ready = ready, []
             schedule(d, waiting)
         elif not d.ended:
-            whole = _find_whole(d)
+            whole = _find_whole(d) if state.loose else []
             if not whole:
                 break
             ready = [a for a in whole if a.state is N.HELD and state.state is R.RUNNING]  # `resume` sends them all
@@ -61,19 +62,15 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     fired: dict[int, Activation] = {}
     touched = state.touched or []
     known = {id(activation) for activation in ready}
-    position = 0
-    while position < len(touched):
-        activation = state.activations[touched[position]]
-        position += 1
+    for key in touched:  # a skip adds to them as it travels
+        activation = state.activations[key]
         if activation.state is not N.PENDING or activation.fired:
             continue
-        if activation.key in d.raced:
+        if key in d.raced:
             continue  # it fired and cancelled its losers: how their edges resolve cannot change that
         if activation.scope and not activation.undone and in_closing_iteration(state, activation):
             continue  # it will be cancelled with the rest; in a closed iteration it waits to be done again
-        verdict = join_verdict(
-            activation, state.node_in(state.iteration_ir(activation.scope, activation.node), activation.node)
-        )
+        verdict = join_verdict(activation, state.governing(activation))
         if verdict == "skip" and _came_back(state, activation):
             verdict = "fire"  # what led into the loop was done again and went another way, but the iteration exists
         if verdict == "fire" and id(activation) not in known:
@@ -267,7 +264,7 @@ def send(d: Decider, going: list[Activation]) -> None:
     elif going:
         d.emit(e.NodesScheduled, places=tuple(d.place(a, a.attempt + 1) for a in going))
     for activation in going:
-        d.dispatch(d.state.activations[activation.key])
+        d.dispatch(d.state.activations[activation.key])  # a new item of a map is another object since it was emitted
 
 
 def hold_back(d: Decider, held: list[Activation], reason: str, detail: str = "") -> None:

@@ -6,7 +6,6 @@ is written to `undo`, so that a decision that needs to know more first leaves no
 
 from __future__ import annotations
 
-import copy
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -388,6 +387,14 @@ class State(msgspec.Struct, kw_only=True):
             return node.item
         return node
 
+    def governing(self, activation: Activation) -> Node:
+        """The node as the definition that governs its routing has it now: the current one; inside a loop, that of the
+        iteration's start (rule 39)."""
+        scope, index = activation.scope, activation.node
+        ir = self.iteration_ir(scope, index) if scope else -1
+        node = self.irs[ir].nodes[index]
+        return self.node_in(ir, index) if node is None else node
+
     def name(self, index: int) -> str:
         for ir in reversed(self.irs):
             if index < len(ir.nodes):
@@ -398,14 +405,14 @@ class State(msgspec.Struct, kw_only=True):
 
     def index(self, name: str) -> int:
         for ir in reversed(self.irs):
-            index = index_of(ir).get(name)
+            index = ir.numbers.get(name)
             if index is not None:
                 return index
         raise IntegrityError(f"run {self.run_id}: no node {name!r} in its workflow")
 
     def find(self, name: str, scope: Scope = (), item: int | None = None) -> Activation | None:
         for ir in reversed(self.irs):
-            index = index_of(ir).get(name)
+            index = ir.numbers.get(name)
             if index is not None:
                 return self.activations.get(key_of(index, scope, -1 if item is None else item))
         return None
@@ -450,9 +457,10 @@ class State(msgspec.Struct, kw_only=True):
 
     def edit(self, record: Any) -> Any:
         """Announce a change of a record (activation, loop run, approval), so that it can be rolled back."""
-        if self.undo is not None and id(record) not in self.saved:
-            self.saved[id(record)] = False
-            self.undo.append((record, copy.copy(record), None))
+        undo = self.undo
+        if undo is not None and (number := id(record)) not in self.saved:
+            self.saved[number] = False
+            undo.append((record, record.__copy__(), None))
         return record
 
     def add(self, mapping: dict[Any, Any], key: Any, record: Any) -> None:
@@ -486,7 +494,8 @@ class State(msgspec.Struct, kw_only=True):
 
     def begin(self) -> State:
         """Begin a decision. Changes from here on can be rolled back to the state that is returned."""
-        before: State = copy.copy(self)
+        itself: Any = self
+        before: State = itself.__copy__()
         self.undo, self.saved, self.tally = [], {}, dict(self.tally)
         return before
 
@@ -516,15 +525,3 @@ class State(msgspec.Struct, kw_only=True):
 _SCALARS = tuple(
     name for name in State.__struct_fields__ if name not in ("undo", "saved", "library", "touched", "timer_changes")
 )
-
-_indexes: dict[int, tuple[IR, dict[str, int]]] = {}
-
-
-def index_of(ir: IR) -> dict[str, int]:
-    """Node ids to indexes. Kept per IR object; IRs are few and immutable."""
-    found = _indexes.get(id(ir))
-    if found is None or found[0] is not ir:
-        if len(_indexes) > 256:
-            _indexes.clear()
-        found = _indexes[id(ir)] = (ir, {node.id: i for i, node in enumerate(ir.nodes) if node is not None})
-    return found[1]

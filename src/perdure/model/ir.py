@@ -7,6 +7,7 @@ hashes mean equal indexes. A patch may renumber: `rebase` keeps the indexes a ru
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -160,7 +161,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_bytes: int = 1024 * 1024 * 1024
 
 
-class IR(msgspec.Struct, frozen=True, omit_defaults=True):
+class IR(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):  # `dict` keeps what is found out once
     version: int
     name: str
     hash: str  # "sha256:…" of the canonical definition
@@ -175,6 +176,16 @@ class IR(msgspec.Struct, frozen=True, omit_defaults=True):
     compensate_on_failure: bool = False
     endless: bool = False
     description: str = ""
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The indexes of nodes, by id."""
+        return {node.id: index for index, node in enumerate(self.nodes) if node is not None}
+
+    @cached_property
+    def choosing(self) -> frozenset[int]:
+        """The nodes of which routing names some edges, so that an outcome does not take every edge."""
+        return frozenset(edge.source for edge in self.edges if edge.named and edge.kind != "back")
 
 
 def encode(ir: IR) -> bytes:

@@ -18,7 +18,7 @@ from perdure.errors import Refused
 from perdure.journal import RunFilter
 from perdure.kernel import events as e
 from perdure.kernel.continuations import next_id
-from perdure.kernel.state import Key, State, index_of
+from perdure.kernel.state import Key, State
 from perdure.model.ir import Node
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _from_before(state: State, names: Collection[str]) -> set[str]:
 
 def _may_ask(state: State, name: str) -> bool:
     """Whether a node may have asked a person, by any definition of the run: a patch leaves old outcomes alone."""
-    nodes = (ir.nodes[index_of(ir)[name]] for ir in state.irs if name in index_of(ir))
+    nodes = (ir.nodes[ir.numbers[name]] for ir in state.irs if name in ir.numbers)
     return any(_asks(node) for node in nodes if node is not None)
 
 

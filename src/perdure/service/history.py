@@ -12,7 +12,7 @@ from perdure.errors import NotFound
 from perdure.journal import RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
-from perdure.kernel.state import IntegrityError, State, index_of
+from perdure.kernel.state import IntegrityError, State
 from perdure.runtime.coordinator.quarantine import explained
 from perdure.runtime.portions import in_portions
 
@@ -92,7 +92,7 @@ async def steps_of(
 
 def _step(state: State, event: Any) -> dict[str, Any]:
     taken, ir = event.route.taken, state.ir
-    index = index_of(ir).get(event.node)
+    index = ir.numbers.get(event.node)
     node = None if index is None else ir.nodes[index]
     if event.route.back:  # the way back is no edge of the graph
         taken = [] if node is None or node.loop is None else [state.name(node.loop.head)]

@@ -15,7 +15,7 @@ from perdure.errors import NotFound
 from perdure.journal import ApprovalRow, DeadLetterRow, Outline, Page, RunRecord
 from perdure.kernel.explain import explain
 from perdure.kernel.seen import JOURNAL, Seen
-from perdure.kernel.state import State, index_of
+from perdure.kernel.state import State
 from perdure.kernel.view import activation_view, node_view
 from perdure.model.problems import Problem
 
@@ -106,7 +106,7 @@ def problem_view(problem: Problem) -> View:
 
 
 def get_node(state: State, name: str) -> int:
-    index = index_of(state.ir).get(name)
+    index = state.ir.numbers.get(name)
     if index is None:
         raise NotFound(explain(state, name))
     return int(index)

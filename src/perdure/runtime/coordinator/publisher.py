@@ -15,7 +15,7 @@ from perdure.expressions.errors import NotAtHand, TemplateError
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.explain import find_latest
-from perdure.kernel.state import NodeState, RunState, State, index_of
+from perdure.kernel.state import NodeState, RunState, State
 from perdure.kernel.values import Error
 from perdure.limits import Bounds, Limit, Limits
 from perdure.runtime.coordinator.courier import Courier
@@ -75,7 +75,7 @@ class Publisher:
     def why(self, state: State, node: str) -> str | None:
         """Why the newest activation of a node, or the first of its items that waits, is not with a worker. None: it is
         with one, or this process does not know."""
-        index = index_of(state.ir).get(node)
+        index = state.ir.numbers.get(node)
         found = None if index is None else find_latest(state, index)
         if found is None:
             return None

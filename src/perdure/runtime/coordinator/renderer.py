@@ -30,7 +30,7 @@ from perdure.kernel.address import Address
 from perdure.kernel.inputs import Evidence, Seen, evidence, parents
 from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
-from perdure.kernel.state import Activation, IntegrityError, NodeState, State, index_of
+from perdure.kernel.state import Activation, IntegrityError, NodeState, State
 from perdure.kernel.values import Error
 from perdure.limits import Limit
 from perdure.model.blob_content import join_config
@@ -352,7 +352,7 @@ class Renderer:
         config, wrong = join_config(node.type, node.config, content, f"node '{node.id}'")
         if wrong:
             raise ConfigTorn("; ".join(wrong))
-        known, found = index_of(state.ir), list(node.references)
+        known, found = state.ir.numbers, list(node.references)
         try:
             for _, text in templates(config, ()):
                 found += find_in_template(text, known)
@@ -371,7 +371,7 @@ class Renderer:
         if activation.item >= 0:
             reader = state.find(state.name(activation.node), activation.scope) or activation
         seen = evidence(state, reader, references)
-        known = index_of(state.irs[activation.ir])
+        known = state.irs[activation.ir].numbers
         return Namespace.of(Run.of(state), seen, extra=extra, known=known, at_hand=self._at_hand(state.tenant))
 
     def _item(self, loaded: Loaded, activation: Activation) -> Any:
@@ -445,7 +445,7 @@ class Renderer:
     def _outputs(self, run: Run, ir: IR, seen: Evidence) -> c.Verdict:
         if ir.outputs is None:
             return _as_verdict(*self._keep(default_outputs(ir, seen.nodes), run.tenant))
-        namespace = Namespace.of(run, seen, known=index_of(ir), at_hand=self._at_hand(run.tenant))
+        namespace = Namespace.of(run, seen, known=ir.numbers, at_hand=self._at_hand(run.tenant))
         values: dict[str, Any] = {}
         for name, template in ir.outputs.items():
             try:
