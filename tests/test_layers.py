@@ -27,6 +27,8 @@ ALLOWED: dict[str, set[str]] = {
     "plain_text": set(),  # what may be seen of a text, and how it is cut
     "spelling": set(),  # what somebody may have meant
     "turns": set(),  # who is next
+    "places": {"turns"},  # and for what
+    "threads": {"places"},  # what is done beside the loop
     "pieces": set(),  # how much is searched in one go
     "weight": {"pieces"},  # how long JSON takes to be read
     "tempo": set(),  # how often, and how long
@@ -51,14 +53,14 @@ ALLOWED: dict[str, set[str]] = {
     "blob_stores": BASE | PORTS,
     "transports": BASE | PORTS | {"weight"},  # envelopes: what arrives is verified and weighed before it is read
     "expressions": BASE | {"kernel"} | PORTS,
-    "sandbox": {"errors", "expressions", "turns", "plain_text", "weight"},  # runs the jobs that conditions raise
+    "sandbox": {"errors", "expressions", "places", "plain_text", "weight"},  # runs the jobs that conditions raise
     "pipeline": {"expressions", "plain_text", "spelling"},  # operators and patterns are the same as in conditions
     "nodes": BASE
     | {"kernel", "expressions", "functions", "outcomes", "egress", "sandbox", "pipeline", "weight"}
     | PORTS,
     "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
-    "contents": BASE | {"kernel", "blobs", "weight"},  # values with their blobs, for whoever may wait
-    "runtime": BASE | {"kernel", "settings", "turns", "contents", "weight", "pieces"} | PORTS | MIDDLE,
+    "contents": BASE | {"kernel", "blobs", "weight", "threads"},  # values with their blobs, for whoever may wait
+    "runtime": BASE | {"kernel", "settings", "turns", "threads", "contents", "weight", "pieces"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
     "opener": {"errors", "settings", "deployment", "engine", "egress"},  # for programs and commands alike
@@ -74,8 +76,11 @@ ALLOWED: dict[str, set[str]] = {
     | MIDDLE,
     "testing": BASE | {"kernel", "expressions", "outcomes", "simulation"},
     # every operation, whoever asks: the API and the command line call it
-    "service": BASE | {"kernel", "contents", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
-    "api": BASE | {"kernel", "settings", "runtime", "sdk", "engine", "archive", "access", "service"} | PORTS | MIDDLE,
+    "service": BASE | {"kernel", "contents", "threads", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
+    "api": BASE
+    | {"kernel", "threads", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
+    | PORTS
+    | MIDDLE,
     # programs that use a server: they need neither engine nor database
     "client": {"errors", "clock", "plain", "settings"},
     "cli": BASE

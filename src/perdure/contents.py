@@ -6,7 +6,6 @@ the filling of its inputs.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.kernel.view import about_view, run_view
+from perdure.threads import aside
 from perdure.weight import WHY, is_heavy
 
 MIB = 1024 * 1024
@@ -115,11 +115,11 @@ class Contents:
         if raw and not refs and _SEALED not in data:
             return msgspec.Raw(data)
         if len(data) > LARGE_BYTES:  # heavy data would hold up the loop even when it is read in a thread
-            if await asyncio.to_thread(is_heavy, data):
+            if await aside(tenant, is_heavy, data):
                 if not room.partial:
                     raise TooMuch(f"{ref}: {WHY}")
                 return {"$ref": ref, "size": size}
-            content = await asyncio.to_thread(segments.decode, data, refs)
+            content = await aside(tenant, segments.decode, data, refs)
         else:
             content = segments.decode(data, refs)
         return await self.resolve(tenant, content, raw=raw, room=room, masked=masked)

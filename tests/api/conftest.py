@@ -13,7 +13,7 @@ __all__ = ["_no_task_left"]
 
 @pytest.fixture(autouse=True)
 async def _executor_ended():
-    """Large definitions are compiled in threads of the loop, which end with it."""
+    """Some things are waited for in threads of the loop, which end with it."""
     tasks.reset()
     yield
     tasks.reset()

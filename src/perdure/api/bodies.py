@@ -51,7 +51,8 @@ class Held:
 
     def __init__(self, bodies: Bodies, tenant: str) -> None:
         self._bodies = bodies
-        self._tenant = tenant
+        self.tenant = tenant
+        """Empty: the caller showed no credential."""
         self.size = 0
         self.data: bytes | None = None
         """The body; None until it has been read."""
@@ -59,7 +60,7 @@ class Held:
     @property
     def is_public(self) -> bool:
         """Whether the caller showed no credential."""
-        return not self._tenant
+        return not self.tenant
 
     def expect(self, length: str) -> None:
         """Check the length that the request declares; the true one is counted by `spend` as the body arrives."""
@@ -68,7 +69,7 @@ class Held:
 
     def spend(self, size: int) -> None:
         self._check(self.size + size)
-        self._bodies.add(self._tenant, size)
+        self._bodies.add(self.tenant, size)
         self.size += size
 
     def _check(self, size: int) -> None:

@@ -22,6 +22,7 @@ from perdure.model.garbage import no_collection
 from perdure.model.problems import Problems, format_path
 from perdure.model.reader import ODD_TEXT, Format, read
 from perdure.service.errors import Invalid, Trouble
+from perdure.threads import aside
 
 T = TypeVar("T")
 
@@ -91,12 +92,12 @@ async def read_body(request: Request, kind: type[T], *, required: bool = True) -
             raise BadBody("the body is empty; send a JSON object", [Trouble("", "syntax", "the body is empty")])
         return kind()
     media_type(request, {"application/json"})
-    return await aside(data, lambda: _read_object(kind, data))
+    return await off_the_loop(request, data, lambda: _read_object(kind, data))
 
 
-async def aside(data: bytes, work: Callable[[], T]) -> T:
+async def off_the_loop(request: Request, data: bytes, work: Callable[[], T]) -> T:
     """Do some work on a body, in a thread if the body is large: all requests share the loop."""
-    return await asyncio.to_thread(work) if len(data) > LARGE_BYTES else work()
+    return await aside(request.scope[HELD].tenant, work) if len(data) > LARGE_BYTES else work()
 
 
 def _read_object(kind: type[T], data: bytes) -> T:

@@ -14,7 +14,7 @@ from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.event_stream import EventStream
 from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, moment, sequence, tag
-from perdure.api.request_reader import Body, Query, aside, media_type, read_bytes, read_json
+from perdure.api.request_reader import Body, Query, media_type, off_the_loop, read_bytes, read_json
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.starts import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
 
@@ -439,6 +439,6 @@ async def import_(call: Call) -> Any:
     """Import an exported run, to look at it. It is quarantined: none of its nodes is executed."""
     data = await read_bytes(call.request)
     media_type(call.request, {"application/json"})
-    view = await call.service.runs.import_file(await aside(data, lambda: read_json(data)))
+    view = await call.service.runs.import_file(await off_the_loop(call.request, data, lambda: read_json(data)))
     call.object = view["run_id"]
     return view

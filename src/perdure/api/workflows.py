@@ -11,7 +11,7 @@ from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.parameters import Limit, Text, either
 from perdure.api.problems import BadBody
-from perdure.api.request_reader import Body, Query, aside, definition_format, read_bytes, read_json
+from perdure.api.request_reader import Body, Query, definition_format, off_the_loop, read_bytes, read_json
 from perdure.model.reader import Format
 from perdure.service.errors import Invalid, Trouble
 
@@ -36,7 +36,9 @@ async def _read_definition(call: Call) -> tuple[bytes, Format]:
         raise BadBody("the body is empty; send a definition", [Trouble("", "syntax", "the body is empty")])
     kind = definition_format(call.request)
     if kind == "json":
-        await aside(data, lambda: read_json(data))  # text that is no JSON at all is a bad request, not a bad definition
+        await off_the_loop(
+            call.request, data, lambda: read_json(data)
+        )  # text that is no JSON at all is a bad request, not a bad definition
     return data, kind
 
 

@@ -7,7 +7,6 @@ through here, so none of them accepts what another refuses. It stores nothing.
 
 from __future__ import annotations
 
-import asyncio
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -27,6 +26,7 @@ from perdure.nodes.checks import find_more_problems, joined
 from perdure.nodes.registry import Registry
 from perdure.runtime.called import Find, check_called
 from perdure.runtime.coordinator.fetcher import LARGEST_BYTES, read_aside
+from perdure.threads import aside
 
 T = TypeVar("T")
 IN_THE_LOOP = 4_000
@@ -45,16 +45,16 @@ class Checker:
     async def check_text(self, text: bytes, kind: Format | None, *, tenant: str = "default") -> Compiled:
         """Compile and check a text, with every problem at once and its line. The `ir` is None if any problem is an
         error."""
-        aside = len(text) > IN_THE_LOOP
-        compiled = await _do(aside, lambda: compile_text(text, format=kind))
-        problems = await self.find_problems(compiled, tenant=tenant, aside=aside)
-        return await _do(aside, lambda: joined(compiled, place(problems, text, kind)))
+        large = len(text) > IN_THE_LOOP
+        compiled = await _do(tenant, large, lambda: compile_text(text, format=kind))
+        problems = await self.find_problems(compiled, tenant=tenant, large=large)
+        return await _do(tenant, large, lambda: joined(compiled, place(problems, text, kind)))
 
     async def check_data(self, definition: Any, *, tenant: str = "default") -> Compiled:
         """Compile and check a definition that is data already. Raises DefinitionError, with the warnings too."""
-        aside = _is_large(definition)
-        compiled = await _do(aside, lambda: compile_definition(definition))
-        compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant, aside=aside))
+        large = _is_large(definition)
+        compiled = await _do(tenant, large, lambda: compile_definition(definition))
+        compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant, large=large))
         if compiled.ir is None:
             raise DefinitionError(compiled.problems)
         return compiled
@@ -64,12 +64,12 @@ class Checker:
         compiled: Compiled,
         *,
         tenant: str = "default",
-        aside: bool = False,
+        large: bool = False,
         beside: Mapping[str, IR] = types.MappingProxyType({}),
     ) -> tuple[Problem, ...]:
-        """The problems that the compiler could not see, with nodes by their ids. With `aside` the work is done in a
+        """The problems that the compiler could not see, with nodes by their ids. A `large` one is looked at in a
         thread. `beside` holds the workflows that come with this one, by name."""
-        problems = [*await _do(aside, lambda: find_more_problems(compiled, self._registry))]
+        problems = [*await _do(tenant, large, lambda: find_more_problems(compiled, self._registry))]
         draft = None if compiled.draft is None else compiled.draft.ir
         ir = compiled.ir or draft
         if ir is not None and self._find is not None:
@@ -85,7 +85,7 @@ class Checker:
             if ref in missing:
                 problems.append(Problem(path, None, None, *missing[ref]))
         if contents and compiled.definition is not None:
-            problems += await _do(aside, lambda: self._look_into(compiled, contents))
+            problems += await _do(tenant, large, lambda: self._look_into(compiled, contents))
         return tuple(problems)
 
     async def _fetch(
@@ -102,7 +102,7 @@ class Checker:
                     missing[ref] = ("too_large", f"{text} and {MOST_BYTES:,} in all; let a node read it")
                     continue
                 room -= size
-                found = await read_aside(await blobs.get(tenant, ref), ref)
+                found = await read_aside(tenant, await blobs.get(tenant, ref), ref)
             except BlobMissing as error:
                 missing[ref] = ("missing_blob", f"{error.message}; put it with `perdure blobs put FILE`")
             except BlobDamaged as error:
@@ -133,8 +133,8 @@ class Checker:
         return list(dict.fromkeys(problems))
 
 
-async def _do(aside: bool, work: Callable[[], T]) -> T:
-    return await asyncio.to_thread(work) if aside else work()
+async def _do(tenant: str, large: bool, work: Callable[[], T]) -> T:
+    return await aside(tenant, work) if large else work()
 
 
 def _is_large(definition: Any) -> bool:

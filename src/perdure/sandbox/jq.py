@@ -22,8 +22,8 @@ from typing import Any
 import msgspec
 
 from perdure import weight
+from perdure.places import Places
 from perdure.plain_text import cut
-from perdure.sandbox.places import Places
 
 PROCESSES = 2
 SECONDS = 10.0

@@ -6,7 +6,6 @@ The kernel says whether a vote counts. It must not know HTTP.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from perdure.service.notifications import notification_view
 from perdure.service.pages import listing
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, approval_view, page_view
+from perdure.threads import aside
 
 Decision = Literal["approve", "reject"]
 ROLE = "role:"
@@ -78,7 +78,7 @@ class Approvals:
         if view["data"] is None:
             view["changes"] = []
         else:  # each may have a megabyte: compare them outside the event loop
-            view["changes"] = await asyncio.to_thread(diff_values, _subject(shown), view["data"])
+            view["changes"] = await aside(row.tenant, diff_values, _subject(shown), view["data"])
         return view
 
     async def _form(self, row: ApprovalRow, form: Any) -> Any:

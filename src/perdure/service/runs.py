@@ -6,7 +6,6 @@ It must not know HTTP or permissions. Everything goes through a `Tenancy`, and s
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -50,6 +49,7 @@ from perdure.service.views import (
     without_outputs,
 )
 from perdure.service.waiting_runs import find_waiting, is_waiting
+from perdure.threads import aside
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -299,7 +299,9 @@ class Runs(Starts):
         """The differences between two points of a run, or between two runs (`other`), each perhaps at a point."""
         first = await self._compared(run_id, at)
         second = await self._compared(other or run_id, to)
-        return await asyncio.to_thread(diff_runs, first, second, None if self._tenancy.owner else ANSWER_BYTES)
+        return await aside(
+            self._tenancy.tenant, diff_runs, first, second, None if self._tenancy.owner else ANSWER_BYTES
+        )
 
     async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
         record = await self._tenancy.get_run(run_id)
@@ -398,7 +400,7 @@ class Runs(Starts):
             raise Invalid(message, [Trouble("patch", "missing_key", message)])
         record, state = await self._tenancy.load(run_id)
         compiled = await self._patched(state, definition, operations)
-        changes = await asyncio.to_thread(preview, state, compiled.get_ir(), self._engine.clock.now())
+        changes = await aside(state.tenant, preview, state, compiled.get_ir(), self._engine.clock.now())
         view = {"run_id": run_id, "possible": not changes.refused, "applied": False, **msgspec.to_builtins(changes)}
         view["problems"] = [problem_view(one) for one in compiled.problems]
         if dry_run:
@@ -411,7 +413,7 @@ class Runs(Starts):
     async def _patched(self, state: State, definition: Any, operations: Any) -> Compiled:
         if operations is not None:
             before = await current_definition(self._engine.library, state)
-            definition = await asyncio.to_thread(apply_patch, before, operations)
+            definition = await aside(state.tenant, apply_patch, before, operations)
         return await self._engine.workflows.checker.check_data(definition, tenant=state.tenant)
 
     # -- elsewhere -----------------------------------------------------------------------------------------------------

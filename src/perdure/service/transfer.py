@@ -7,7 +7,6 @@ coordinator ever executes anything of it. What was masked stays masked. It must 
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator
@@ -29,6 +28,7 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, read_all
 from perdure.service.views import View
 from perdure.service.waiting_runs import is_waiting
+from perdure.threads import aside
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -148,7 +148,7 @@ class Transfer:
             await self._keep_blob(number, blob)
         library = {one.hash: await self._keep(number, one) for number, one in enumerate(file.definitions)}
         run_id = self._engine.clock.new_id()
-        before, events, stored, state = await asyncio.to_thread(self._make, file, run_id, library)
+        before, events, stored, state = await aside(self._tenancy.tenant, self._make, file, run_id, library)
         row = row_of(state, partition_of(run_id, self._engine.journal.partition_count))
         commit = Commit(
             run_id=run_id,

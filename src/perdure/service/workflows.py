@@ -6,7 +6,6 @@ with. It must not know HTTP or permissions.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from perdure.service.patches import apply_patch
 from perdure.service.tenancy import Tenancy
 from perdure.service.versions import MOST_VERSION, get_version
 from perdure.service.views import View, page_view, problem_view, run_summary
+from perdure.threads import aside
 
 Definition = Mapping[str, Any] | str | bytes
 """A definition as data, or as text in one of the formats."""
@@ -91,13 +91,13 @@ class Workflows:
             )
         before = await self._definition(found)
         compiled = await self._engine.workflows.checker.check_data(
-            await asyncio.to_thread(apply_patch, before, operations), tenant=self._tenancy.tenant
+            await aside(self._tenancy.tenant, apply_patch, before, operations), tenant=self._tenancy.tenant
         )
         if compiled.get_ir().name != name:
             message = "a patch may not rename a workflow; register it under its new name"
             raise Invalid(message, [Trouble("name", "wrong_value", message)])
         assert compiled.definition is not None
-        changes = await asyncio.to_thread(diff_definitions, before, compiled.definition)
+        changes = await aside(self._tenancy.tenant, diff_definitions, before, compiled.definition)
         if dry_run:
             view: View = {"name": name, "version": found.version, "hash": compiled.get_ir().hash, "created": False}
             return {**view, "problems": [problem_view(one) for one in compiled.problems], "changes": changes}
@@ -140,7 +140,7 @@ class Workflows:
         first = await get_version(self._tenancy, name, before)
         second = await get_version(self._tenancy, name, after)
         old, new = await self._definition(first), await self._definition(second)
-        changes = await asyncio.to_thread(diff_definitions, old, new)
+        changes = await aside(self._tenancy.tenant, diff_definitions, old, new)
         return {"name": name, "before": first.version, "after": second.version, **changes}
 
     @listing

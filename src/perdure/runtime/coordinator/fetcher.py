@@ -32,6 +32,7 @@ from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.messages import Message, TimerDue
 from perdure.sandbox import SandboxUnavailable
+from perdure.threads import aside
 
 logger = logging.getLogger("perdure.fetcher")
 
@@ -166,7 +167,7 @@ def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
                 "node make what is needed of it"
             )
             return Fetched(Lost("blob_too_large", message))
-        content = await read_aside(await blobs.get(tenant, need.ref), need.ref)
+        content = await read_aside(tenant, await blobs.get(tenant, need.ref), need.ref)
         return Fetched(content) if type(content) is Lost else Fetched(content, _weigh(content, size))
 
     async def store(tenant: str, need: NeedsStore) -> Fetched:
@@ -194,9 +195,9 @@ def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotA
     return {NeedsVerdict: judge}
 
 
-async def read_aside(data: bytes, ref: str) -> Any:
+async def read_aside(tenant: str, data: bytes, ref: str) -> Any:
     """`read_content`, in a thread where the data is large, so that it does not hold up the loop."""
-    return await asyncio.to_thread(read_content, data, ref) if len(data) > LARGE_BYTES else read_content(data, ref)
+    return await aside(tenant, read_content, data, ref) if len(data) > LARGE_BYTES else read_content(data, ref)
 
 
 def read_content(data: bytes, ref: str) -> Any:

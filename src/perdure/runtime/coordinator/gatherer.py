@@ -7,7 +7,6 @@ attempt, and the command that ended its last item; the outputs of the other item
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 
@@ -23,6 +22,7 @@ from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.extremes import WHY, has_many
 from perdure.runtime.worker.outputs import MAX_BYTES
+from perdure.threads import aside
 
 FEW = 100
 """How many items are gathered at once: up to so many on the loop, more in a thread; each has up to 32 KiB."""
@@ -92,7 +92,7 @@ def _encode(items: Sequence[Seen], *, packed: bool) -> bytes | None:
 
 
 async def store_gathered(blobs: BlobStore, tenant: str, need: NeedsGathered) -> c.Verdict:
-    found = await asyncio.to_thread(gather, need.items)
+    found = await aside(tenant, gather, need.items)
     ref = ""
     if found.error is None and len(found.data) > INLINE_BYTES:
         ref = await blobs.put(tenant, found.data) + (WITH_REFS if found.refs else "")

@@ -5,7 +5,6 @@ Owns loading (snapshot, then events) and the translation of decisions into journ
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -42,6 +41,7 @@ from perdure.runtime.coordinator.projections import (
     resolve_letter,
     row_of,
 )
+from perdure.threads import aside
 
 N = NodeState
 logger = logging.getLogger("perdure.loaded")
@@ -235,7 +235,7 @@ async def load_from(
             names = snapshot.hashes(kept.body)
             irs = {name: await get_ir(name) for name in names}
             if len(kept.body) > LARGE_BYTES:  # a third of a second for a map of 100,000 items
-                state = await asyncio.to_thread(snapshot.decode, kept.body, irs)
+                state = await aside(record.row.tenant, snapshot.decode, kept.body, irs)
             else:
                 state = snapshot.decode(kept.body, irs)
         except (StoreUnavailable, NotAtHand):

@@ -24,6 +24,7 @@ from perdure.runtime.worker.encoder import is_light
 from perdure.runtime.worker.inputs import copy_plain
 from perdure.runtime.worker.outputs import check_output, check_step
 from perdure.runtime.worker.sayings import LONGEST_STEP
+from perdure.threads import aside
 from perdure.transport import Task
 
 _logger = logging.getLogger("perdure.task")
@@ -147,7 +148,7 @@ class Context:
         return self._save(checked)
 
     async def _checkpoint_beside(self, data: Any) -> None:
-        self._data = (await asyncio.to_thread(check_output, data, "checkpoint", alone=self._alone)).value
+        self._data = (await aside(self._task.tenant, check_output, data, "checkpoint", alone=self._alone)).value
         await self._save(self._data)
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -209,7 +210,7 @@ class Context:
         if is_light(value):
             kept, saved = self._keep(name, value)
         else:
-            checked, kept = await asyncio.to_thread(self._check_step, name, value)
+            checked, kept = await aside(self._task.tenant, self._check_step, name, value)
             self._steps[name], saved = checked, self._save(checked, name)
         await saved
         if self.cancelled:  # asked to stop while the step ran in a thread: it is kept, the next one does not begin

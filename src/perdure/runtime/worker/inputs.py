@@ -6,7 +6,6 @@ a coordinator only passes references on.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
@@ -25,6 +24,7 @@ from perdure.runtime.worker.encoder import LIGHT_BYTES
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.seals import CannotOpen, Sealer
 from perdure.secrets.vault import Vault
+from perdure.threads import aside
 from perdure.transport import Task
 from perdure.weight import WHY, is_heavy
 
@@ -93,7 +93,7 @@ class Filling:
             data = await self.get(task, wanted)
             large = large or len(data) > LIGHT_BYTES
             advance = partial(self._advance, task, steps, data)
-            wanted, whole = await asyncio.to_thread(advance) if large else advance()
+            wanted, whole = await aside(task.tenant, advance) if large else advance()
         return whole
 
     def _advance(

@@ -7,7 +7,6 @@ reference names a blob that was not written.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -22,6 +21,7 @@ from perdure.runtime.worker.encoder import LIGHT_BYTES, is_light
 from perdure.runtime.worker.outputs import Encoded, encode_output
 from perdure.secrets.scrubber import CannotClean
 from perdure.secrets.vault import Vault
+from perdure.threads import aside
 from perdure.transport import Result, Task
 from perdure.weight import WHY, is_heavy
 
@@ -119,7 +119,7 @@ class Leaving:
         elif is_quick(value):
             small = self.send_small(task, value, what, most)
         else:
-            small = await asyncio.to_thread(self.send_small, task, value, what, most)
+            small = await aside(task.tenant, self.send_small, task, value, what, most)
         if type(small) is Left:
             return small
         assert isinstance(small, Protected)

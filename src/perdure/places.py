@@ -1,4 +1,4 @@
-"""Places: which caller is next for one of a few processes. Tenants take turns; where several are known, one never has
+"""Places: which caller is next for one of a few processes or threads. Tenants take turns; where several are known, one never has
 all places."""
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from perdure.turns import Turns, share_of
 
 
 class Places:
-    """The places of one pool of processes. Safe to use from several threads."""
+    """The places of one pool. Safe to use from several threads."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, always_shared: bool = False) -> None:
+        """With `always_shared` a tenant leaves places to others also before another was seen."""
         self._free = number
         self._most = share_of(number)
         self._lock = threading.Lock()
@@ -21,7 +22,7 @@ class Places:
         self._taken: dict[str, int] = {}
         self._asked = 0
         self._first = ""
-        self._several = False
+        self._several = always_shared
 
     def ask(self, tenant: str, ready: Callable[[], None]) -> str:
         """Ask for a place. `ready` is called once there is one, perhaps at once and from any thread; the caller then

@@ -1,0 +1,66 @@
+"""The threads of a process in which everything is done that would hold up the loop: reading large bodies, compiling,
+patching, comparing. Tenants take turns, and none has all threads, so that one that sends much keeps no other waiting.
+
+A thread cannot be killed: whatever is done here is bounded by a size or by its budget. Functions of users are never
+called here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from perdure.places import Places
+
+P = ParamSpec("P")
+T = TypeVar("T")
+NUMBER = 8
+"""How many threads a process has. Python executes one at a time; more of them would only take longer each."""
+
+
+class Threads:
+    """A few threads, started when they are first needed. Safe to use from several loops."""
+
+    def __init__(self, number: int = NUMBER) -> None:
+        self._places = Places(number, always_shared=True)
+        self._pool = ThreadPoolExecutor(number, thread_name_prefix="perdure-aside")
+
+    async def call(self, tenant: str, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """What the work gives, done in a thread when it is the tenant's turn."""
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+
+        def tell() -> None:
+            try:
+                if asyncio._get_running_loop() is loop:
+                    ready.set()
+                else:
+                    loop.call_soon_threadsafe(ready.set)
+            except RuntimeError:  # the loop is closed, and nobody comes
+                self._places.leave(tenant)
+
+        name = self._places.ask(tenant, tell)
+        try:
+            await ready.wait()
+        except asyncio.CancelledError:
+            if not self._places.give_up(name):
+                self._places.leave(tenant)
+            raise
+
+        def do() -> T:
+            try:
+                return work(*args, **more)
+            finally:  # here and not in the loop: the caller may be gone, and its loop with it
+                self._places.leave(tenant)
+
+        return await loop.run_in_executor(self._pool, do)
+
+
+_threads = Threads()
+
+
+async def aside(tenant: str, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Do it in a thread of this process, in the tenant's turn."""
+    return await _threads.call(tenant, work, *args, **more)
