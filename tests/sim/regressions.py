@@ -67,6 +67,7 @@ FOUND: dict[int, str] = {
     385694: "a result of an iteration that was over came from a node that a patch had removed, and quarantined the run",
     1171381: "a patch brought a node back whose loop had begun anew with nodes it never knew, and quarantined the run",
     1297865: "a child was started after it had been stopped in the same append, and its rollback was not heard (R2)",
+    396619: "a request was decided with a definition that was read before a restore and lost with it (quarantine)",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

@@ -136,6 +136,9 @@ class Listening:
     async def drained(self) -> None:
         pass
 
+    async def learn(self) -> None:
+        pass
+
     async def check(self) -> None:
         if self.lost:
             raise LostIncarnation("it is another one now")

@@ -60,6 +60,7 @@ class Timekeeper:
                 unchecked = self._clock.monotonic() - self._checked
                 await first_of(self._clock.sleep(min(wait, _LONGEST_SLEEP - unchecked)), self._changed.wait())
             try:
+                await self._coordinator.incarnation.learn()
                 if self._clock.monotonic() - self._checked >= _LONGEST_SLEEP:
                     self._checked = self._clock.monotonic()
                     await self._coordinator.incarnation.check()

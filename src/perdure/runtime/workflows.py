@@ -48,10 +48,15 @@ class Workflows:
         problems = () if checked else await self.checker.find_problems(compiled, tenant=tenant)
         if any(problem.severity == "error" for problem in problems):
             raise DefinitionError((*compiled.problems, *problems))
+        coordinator = (
+            self._coordinator()
+        )  # one that begins meanwhile reads it: what it is given must be of its incarnation
+        if coordinator is not None:
+            await coordinator.incarnation.learn()
         body = msgspec.json.encode(compiled.definition, order="deterministic")
         await self._library.put(ir.hash, "ir", irs.encode(ir))
         await self._library.put(f"definition:{ir.hash}", "definition", body)
         self._library.add(ir)
-        if (coordinator := self._coordinator()) is not None:
+        if coordinator is not None:
             coordinator.library.add(ir)
         return ir

@@ -16,8 +16,8 @@ class Incarnation:
         """The incarnation this process knows; None until `learn`."""
 
     async def learn(self) -> None:
-        """Learn the incarnation, once. Whatever is read of the journal to be gone on with is read after this: read
-        before, it could be of a database that was restored meanwhile, and no check would tell."""
+        """Learn the incarnation, once. Whatever is read of the journal to be gone on with is read after this by each
+        part for itself: read before, it could be of a database that was restored meanwhile, and no check would tell."""
         if self.number is None:
             found = await self._journal.incarnation()
             if self.number is None:

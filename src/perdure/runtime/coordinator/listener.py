@@ -84,6 +84,7 @@ class Listener:
             self._noticed.clear()
 
     async def listen(self) -> None:
+        await self._coordinator.incarnation.learn()
         await self._hear_notices()
         await self._hear_commands()
 
@@ -209,6 +210,7 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
     if request.kind in STARTS and (overload := coordinator.publisher.explain_overload()):
         return Reply(run_id=request.run_id, code="overloaded", message=overload)
     try:
+        await coordinator.incarnation.learn()
         request, ir, source = await _gather(coordinator, request)
     except _Turned as turned:
         return Reply(run_id=request.run_id, code=turned.code, message=turned.message, problems=turned.problems)

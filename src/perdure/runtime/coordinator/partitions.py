@@ -103,6 +103,7 @@ class Sharing:
                     del self._unrecovered[one]
 
     async def renew(self) -> None:
+        await self._coordinator.incarnation.learn()  # a restored journal may give these epochs to another process
         asked = self._clock.monotonic()
         leased = await self._leases.lease(self._holder, self._lease_seconds)
         if self._held and self._clock.monotonic() >= self._until:  # meanwhile messages were turned away
