@@ -24,9 +24,11 @@ from perdure.runtime.coordinator.quarantine import Quarantine
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker.isolation import IsolatedProcess
 from perdure.simulation import hands
-from perdure.simulation.plan import Plan
+from perdure.simulation.plan import Plan, make_plan
 from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate
+from perdure.simulation.transport import SimTransport
+from perdure.simulation.world import World
 from perdure.transport import Delivery, Result, Task
 from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
@@ -65,6 +67,26 @@ def test_what_a_join_is_given_is_judged_by_the_join_it_fired_with() -> None:
     given = Task(run_id="r", node="j", type="task", idempotency_key="k", inputs={"a": {}})
     Promises(world).executed(given, checker.model)
     assert said == []
+
+
+# -- the simulator -----------------------------------------------------------------------------------------------------
+
+
+def test_a_result_whose_acknowledgement_got_lost_is_delivered_again_to_the_same_coordinator() -> None:
+    world = World(make_plan(0))
+    link = SimTransport(world, world.engines[0], world.broker, local=False)
+    link._draw = lambda name: "transport_lose" if name == "acknowledge" else None  # type: ignore[method-assign]
+    link._divided = False
+
+    async def lose() -> None:
+        result = Result(run_id="r", node="a", kind="completed")
+        await world.broker.report([result])
+        [first] = await link.receive(10)
+        await link.acknowledge([first.receipt])
+        async with asyncio.timeout(100):
+            assert await link.receive(10) == [first]
+
+    world.loop.run_until_complete(world.loop.run_in(world.loop.world, lose()))
 
 
 # -- the kernel --------------------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ _OF_MESSAGES = frozenset({"transport_duplicate", "transport_late_duplicate", "tr
 UNKNOWN_BEATS = 3
 """Beats that do not list a task their worker has claimed, after which the claim counts as lost."""
 STALE_SECONDS = 30.0
+"""How long a result that was received may stay unacknowledged before it is delivered again."""
 UNKNOWN_SECONDS = 10.0
 """How long after a claim its worker may stay unheard of before the claim counts as lost."""
 
@@ -58,7 +59,8 @@ class Broker(LocalTransport):
         self.partition_count = 1
         self.partitions: dict[SimTransport, set[int]] = {}
         """The partitions whose results each of several coordinators receives."""
-        self._given: dict[str, tuple[SimTransport, float]] = {}
+        self._given: dict[str, tuple[SimTransport | None, float]] = {}
+        """Which coordinator received each result last, where there are several, and when."""
         self._topics: dict[str, list[Callable[[str], None]]] = {}
 
     async def wake(self, topic: str, said: str) -> None:
@@ -91,6 +93,22 @@ class Broker(LocalTransport):
             for task_id in self._begin_answers
             if (held := self._held.get(task_id)) is not None and held.worker is not None
         )
+
+    async def receive(self, limit: int) -> list[Delivery]:
+        received = await super().receive(limit)
+        for delivery in received:
+            self._given[delivery.receipt] = (None, self._clock.monotonic())
+        return received
+
+    def given_of(self, receipts: Collection[str]) -> dict[str, tuple[SimTransport | None, float]]:
+        return {receipt: given for receipt in receipts if (given := self._given.get(receipt)) is not None}
+
+    async def deliver_again(self, given: dict[str, tuple[SimTransport | None, float]]) -> None:
+        """Let results be received again that are not acknowledged and were not received by any coordinator since."""
+        for receipt, before in given.items():
+            if self._given[receipt] == before and (delivery := self._unacknowledged.pop(receipt, None)) is not None:
+                self._results.append(delivery)
+        _wake_all(self._receivers)
 
     # where several coordinators receive, each for its partitions
 
@@ -284,7 +302,12 @@ class SimTransport:
         for receipt in receipts:
             if (delivery := self._broker._unacknowledged.get(receipt)) is not None:
                 self._world.checks.promises.acknowledged(delivery.result)
-        await self._call("acknowledge", self._broker.acknowledge, receipts, refused)
+        fault = self._draw("acknowledge")
+        if fault != "transport_lose":
+            await self._do("acknowledge", fault, self._broker.acknowledge, (receipts, refused))
+            return
+        given = self._broker.given_of(receipts)  # the coordinator is done with these, and will not ask for them again
+        self._world.later(STALE_SECONDS, "results arrive again", lambda: self._broker.deliver_again(given))
 
     async def receive_begin(self) -> BeginRequest:
         receiving = self._broker.receive_begin_for(self) if self._divided else self._broker.receive_begin()
