@@ -89,6 +89,24 @@ def test_a_result_whose_acknowledgement_got_lost_is_delivered_again_to_the_same_
     world.loop.run_until_complete(world.loop.run_in(world.loop.world, lose()))
 
 
+def test_a_run_whose_timer_was_set_by_a_clock_hours_ahead_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = {"id": "a", "type": "wait", "config": {"seconds": 45}}
+    drawn = make_plan(0)
+    calm: dict[str, Any] = {"rates": {}, "skews": [0.0] * len(drawn.skews), "poll_seconds": 60.0, "fault_seconds": 10.0}
+    alone: dict[str, Any] = {"engines": 1, "workers": 0, "shared": False, "runs": 1, "inputs": drawn.inputs[:1]}
+    workflows = [drawn.workflows[0], {"name": "flow0", "nodes": [wait]}]
+    world = World(msgspec.structs.replace(drawn, workflows=workflows, **calm, **alone))
+    monkeypatch.setattr(world.chaos.random, "choice", lambda options: options[-1])
+
+    async def jump() -> None:
+        for _ in range(4):
+            world.troubles.cause("clock_jump")
+
+    monkeypatch.setattr(world.troubles, "run", jump)
+    assert world.run().failures == []
+    assert world.loop.time() > 4 * 3600
+
+
 # -- the kernel --------------------------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,7 @@ class Troubles:
                 world.loop.stop_host(process.host, 16 + random.random() * 60)
             case "clock_jump":
                 process.clock.skew += random.choice((-3600.0, -1.0, 1.0, 30.0, 3600.0))
+                world.furthest_ahead = max(world.furthest_ahead, process.clock.skew)
             case "journal_outage":
                 world.outage_until = world.loop.time() + random.random() * 30
             case "journal_rollback":
