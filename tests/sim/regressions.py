@@ -70,6 +70,7 @@ FOUND: dict[int, str] = {
     396619: "a request was decided with a definition that was read before a restore and lost with it (quarantine)",
     128307: "of the simulator: a result whose acknowledgement got lost was never delivered again (R2)",
     677003: "of the checker: a timer was set by a clock that was hours ahead (R2)",
+    1393348: "of the checker: a continuation that was on its way to the journal was missed there (J5)",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

@@ -18,12 +18,14 @@ from perdure.kernel import commands as c
 from perdure.kernel.state import RunState, State
 from perdure.model import compile_definition
 from perdure.runtime.coordinator.incarnation import LostIncarnation
+from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Reported, TimerDue
 from perdure.runtime.coordinator.partition_share import Share
 from perdure.runtime.coordinator.quarantine import Quarantine
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker.isolation import IsolatedProcess
 from perdure.simulation import hands
+from perdure.simulation.checks import Checks
 from perdure.simulation.plan import Plan, make_plan
 from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate
@@ -32,7 +34,7 @@ from perdure.simulation.world import World
 from perdure.transport import Delivery, Result, Task
 from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
-from tests.doubles.memory_journal import MemoryJournal
+from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, running, start, task, until, until_true, workflow
 from tests.kernel.rules.graphs import UNDO, node
@@ -105,6 +107,20 @@ def test_a_run_whose_timer_was_set_by_a_clock_hours_ahead_is_waited_for(monkeypa
     monkeypatch.setattr(world.troubles, "run", jump)
     assert world.run().failures == []
     assert world.loop.time() > 4 * 3600
+
+
+def test_a_run_on_its_way_to_the_journal_is_not_missed_there() -> None:
+    """And one that was there is."""
+    told: list[str] = []
+    made, written = Loaded(State(run_id="r"), 4), Loaded(State(run_id="r"), 4)
+    written.durable_seq = 3
+    for loaded in (made, written):
+        memory = SimpleNamespace(runs={"r": loaded})
+        coordinator = SimpleNamespace(memory=memory, share=Share(4, FakeClock().monotonic))
+        process = SimpleNamespace(name="engine0", down=False, engine=SimpleNamespace(coordinator=coordinator))
+        world: Any = SimpleNamespace(engines=[process], store=Store(4), fail=lambda failed: told.append(str(failed)))
+        Checks(world).live()
+    assert told == ["J5: engine0 has run r in memory, the journal does not"]
 
 
 # -- the kernel --------------------------------------------------------------------------------------------------------
