@@ -45,6 +45,7 @@ def places(keys):
     """Every key of the protocol."""
     found = [keys.workers_seen, keys.workers_beats, keys.queues, keys.scripts]
     found += [keys.held("default"), keys.lanes("default"), keys.forgotten("default")]
+    found += [keys.turns("default", 0), keys.waiting("default", 0), keys.waiting("default", 0, "nobody")]
     found += [keys.lane("default", lane) for lane in ("adopted", "0:task:nobody", LANE)]
     for partition in range(PARTITIONS):
         found += [keys.results(partition), keys.begins(partition), keys.grant(partition, "x")]
@@ -148,7 +149,7 @@ async def test_whatever_stands_in_redis_genuine_runs_complete_and_no_part_ends(d
 
 @attack("S20", "the same in each key alone, of another type, while work is out")
 @pytest.mark.parametrize(
-    "place", ["held", "lanes", "forgotten", "lane", "adopted", "seen", "beats", "names", "results"]
+    "place", ["held", "lanes", "turns", "waiting", "forgotten", "lane", "adopted", "seen", "beats", "names", "results"]
 )
 async def test_a_key_of_another_type_is_taken_away_and_work_goes_on(opened, place):
     transport = await opened(keyring=RING, adopt_seconds=0.0)
@@ -157,6 +158,8 @@ async def test_a_key_of_another_type_is_taken_away_and_work_goes_on(opened, plac
     key = {
         "held": keys.held("default"),
         "lanes": keys.lanes("default"),
+        "turns": keys.turns("default", 0),
+        "waiting": keys.waiting("default", 0),
         "forgotten": keys.forgotten("default"),
         "lane": lane,
         "adopted": keys.lane("default", "adopted"),

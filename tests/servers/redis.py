@@ -139,7 +139,7 @@ def _wrong(client: Any, keys: Keys, name: str) -> str:
         return "" if client.pttl(name) != -1 else "it would stay for ever"
     if re.match(r"\{partition:\d+\}:results$", rest):
         return "" if client.xlen(name) else "an empty stream"
-    found = re.match(r"(\{queue:[^}]*\}):(held|lanes|tasks:(.*))$", rest)
+    found = re.match(r"(\{queue:[^}]*\}):(held|lanes|turns:[^:]*|waiting:[^:]*:[^:]*|tasks:(.*))$", rest)
     if not found:
         return "nobody knows it"
     base = f"{keys.prefix}:{found[1]}"
@@ -149,7 +149,11 @@ def _wrong(client: Any, keys: Keys, name: str) -> str:
             task for task, (entry, _, lane) in held.items() if not client.xrange(f"{base}:tasks:{lane}", entry, entry)
         ]
         return f"no entry for {lost}" if lost else ""
-    if found[2] == "lanes":
+    if found[2].startswith("turns:"):
+        waiting = f"{base}:waiting:{found[2].partition(':')[2]}"
+        lost = [one.decode() for one in client.zrange(name, 0, -1) if not client.exists(f"{waiting}:{one.decode()}")]
+        return f"tenants who wait for nothing {lost}" if lost else ""
+    if found[2] == "lanes" or found[2].startswith("waiting:"):
         lost = [
             lane.decode() for lane in client.zrange(name, 0, -1) if not client.xlen(f"{base}:tasks:{lane.decode()}")
         ]

@@ -70,7 +70,7 @@ async def test_every_key_is_one_that_the_file_documents(opened):
         for line in names.__doc__.splitlines()
         if line.startswith("    perdure:{")
     }
-    assert len(documented) == 14
+    assert len(documented) == 16
     patterns = [re.compile(re.escape(pattern).replace(r"\*", "[^:]*") + r"\Z") for pattern in documented]
     found = opened.left()
     assert len(found) >= 9

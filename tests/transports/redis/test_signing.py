@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from perdure.transports.envelopes import Keyring
+from perdure.transports.redis.keys import Keys
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 from tests.transports.redis.helpers import Coordinator, wait_for_more, wait_until, work
 
@@ -70,8 +71,11 @@ async def test_a_task_does_not_pass_for_another_nor_in_another_queue(opened):
         [(_, fields)] = client.xrange(lane)
         message[fields[b"task"]] = (lane, fields)
     (lane_a, a), (_, b) = message[b"r1/a/1.1"], message[b"r1/b/1.1"]
-    client.xadd(lane_a, b)  # a task of the other queue
-    client.xadd(lane_a, a | {b"task": b"r1/c/1.1"})  # under another name
+    held, lane = Keys(opened.prefix).held("default"), lane_a.rpartition(b":tasks:")[2].decode()
+    entry = client.xadd(lane_a, b)  # a task of the other queue
+    client.hset(held, "r1/b/1.1", f"{entry.decode()} - {lane}")  # by one who forges the record of deliveries, too
+    entry = client.xadd(lane_a, a | {b"task": b"r1/c/1.1"})  # under another name
+    client.hset(held, "r1/c/1.1", f"{entry.decode()} - {lane}")
     assert await claim(transport) == ["a"]
     assert transport.refused == {"task": 2}
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Collection, Sequence
+import heapq
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -21,16 +23,19 @@ import msgspec
 from perdure.clock import Clock
 from perdure.transport import Result, Task, TransportUnavailable
 from perdure.transports.envelopes import EnvelopeRefused
-from perdure.transports.redis.keys import ADOPTED, Keys, encode
+from perdure.transports.redis.keys import ADOPTED, Keys, encode, name_of
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
 from perdure.transports.redis.reader import order_of
 from perdure.transports.redis.tasks import TASK_SECONDS, Tasks, task_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
+from perdure.turns import share_of
 
 RECENT_SECONDS = TASK_SECONDS + 60.0
 RECENT_BYTES = 16 * 1024 * 1024
 SLACK_SECONDS = 1.0
+SHARED_SLOTS = 8
+"""A worker with fewer slots than this keeps none free for other tenants."""
 
 Taken = tuple[int, float, Task]
 """Sorted in the order of claiming: minus the priority, when the task was sent, the task."""
@@ -41,6 +46,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     queue: str
     entry: bytes
     """The stream entry of this claim: a task that is sent again has another one."""
+    tenant: str
 
 
 class Reported(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +54,32 @@ class Reported(msgspec.Struct, frozen=True, gc=False):
     entry: bytes
     result: Result
     size: int
+
+
+class _Heads(msgspec.Struct):
+    """What one tenant waits for in several queues."""
+
+    turn: float
+    """When the tenant had its last turn in one of them."""
+    tasks: list[tuple[float, str]]
+    """When tasks were sent, and their queues: a heap."""
+
+
+def _in_turn(classes: dict[float, dict[bytes, _Heads]]) -> Iterator[str]:
+    """The queues to take from, one after the other."""
+    for _, tenants in sorted(classes.items()):
+        line = [(heads.turn, tenant) for tenant, heads in tenants.items()]
+        heapq.heapify(line)
+        last = max(line)[0]
+        while line:
+            _, tenant = line[0]
+            tasks = tenants[tenant].tasks
+            yield heapq.heappop(tasks)[1]
+            last += 1.0
+            if tasks:
+                heapq.heapreplace(line, (last, tenant))
+            else:
+                heapq.heappop(line)
 
 
 class Claims:
@@ -64,6 +96,8 @@ class Claims:
         self._reported_bytes = 0
         self.report_again: Callable[[Result], None] = lambda result: None
         """Reports the result of a finished task once more; set by `Results`."""
+        self._tenants: set[str] = set()
+        """The first two tenants whose tasks came here."""
         self._unsure: dict[str, float] = {}
         """Workers with a claim whose answer was lost, and since when."""
 
@@ -125,6 +159,7 @@ class Claims:
             found = await self._find_lost(worker, queues, limit)
             if found:
                 return found
+        fitting = [*fitting, *self._room(worker, limit)]
         shares = {queues[0]: limit} if len(queues) == 1 else await self._share(queues, limit, fitting)
         await self._link.connected()
         asked_at = self._clock.monotonic()
@@ -149,21 +184,39 @@ class Claims:
         taken.sort(key=lambda one: one[:2])
         return [task for _, _, task in taken]
 
+    def _room(self, worker: str, free: int) -> Arguments:
+        """How many tasks of one tenant may still come. A tenant that had all slots would keep others from starting, and a
+        handler cannot be taken out of its slot: once there are several, some are left to the others."""
+        if len(self._tenants) < 2:
+            return []
+        has: dict[str, int] = {}
+        for claim in list(self.running.values()):
+            if claim.worker == worker:
+                has[claim.tenant] = has.get(claim.tenant, 0) + 1
+        slots = sum(has.values()) + free
+        if slots < SHARED_SLOTS:
+            return []
+        most = share_of(slots)
+        return [f"={most}", *(f"={max(0, most - number)}@{name_of(tenant)}" for tenant, number in has.items())]
+
     def _claiming(self, queue: str, worker: str, limit: int, fitting: Arguments) -> Call:
         return "claim", [self._keys.lanes(queue)], [self._keys.lane(queue), worker, limit, *fitting]
 
     async def _share(self, queues: Sequence[str], limit: int, fitting: Arguments) -> dict[str, int]:
-        """How many to take from each queue, so that over all of them the most urgent and then the oldest come first."""
+        """How many to take from each queue, so that over all of them the most urgent come first, tenants take turns, and
+        of each the oldest are first."""
         replies = await self._link.run_all(
             [("peek", [self._keys.lanes(queue)], [self._keys.lane(queue), limit, *fitting]) for queue in queues]
         )
-        heads = sorted(
-            (-order_of(reply[number]), order_of(reply[number + 1]), queue)
-            for queue, reply in zip(queues, replies, strict=True)
-            for number in range(0, len(reply), 2)
-        )
+        classes: dict[float, dict[bytes, _Heads]] = {}
+        for queue, reply in zip(queues, replies, strict=True):
+            for number in range(0, len(reply), 4):
+                priority, tenant, turn, sent_at = reply[number : number + 4]
+                heads = classes.setdefault(-order_of(priority), {}).setdefault(tenant, _Heads(0.0, []))
+                heads.turn = max(heads.turn, order_of(turn))
+                heapq.heappush(heads.tasks, (order_of(sent_at), queue))
         shares: dict[str, int] = {}
-        for _, _, queue in heads[:limit]:
+        for queue in itertools.islice(_in_turn(classes), limit):
             shares[queue] = shares.get(queue, 0) + 1
         return shares
 
@@ -188,7 +241,9 @@ class Claims:
             except EnvelopeRefused:
                 discarded += (lane, entry, fields.get(b"task", b""))
                 continue
-            self.running[task.task_id] = Claim(worker, queue, entry)
+            self.running[task.task_id] = Claim(worker, queue, entry, task.tenant)
+            if len(self._tenants) < 2:
+                self._tenants.add(task.tenant)
             taken.append((-task.priority, order_of(fields.get(b"at", b"0")), task))
         if discarded:
             keys = [self._keys.held(queue), self._keys.lanes(queue)]

@@ -3,9 +3,12 @@
 What belongs to one queue, or to one partition of runs, shares a hash tag (the part in braces), so that an operation
 touches one slot of a cluster. No operation needs two queues or two partitions at once. No key is found by searching.
 
-    perdure:{queue:Q}:tasks:P:T:F      stream    tasks of priority P, type T and, where it matters, function F: a lane
+    perdure:{queue:Q}:tasks:P:T:F      stream    tasks of priority P, type T and, where it matters, function F, of one tenant:
+                                                 a lane; F ends with @ and the tenant unless that is `default`
     perdure:{queue:Q}:tasks:adopted    stream    tasks that a worker was running when everything here was lost
     perdure:{queue:Q}:lanes            sorted    the lanes that hold a task, by priority
+    perdure:{queue:Q}:turns:P          sorted    tenants for whom tasks of priority P wait, by their last turn, in microseconds
+    perdure:{queue:Q}:waiting:P:U      sorted    lanes in which they wait, of one tenant, by when the first was sent
     perdure:{queue:Q}:held             hash      task id → where its entry is; there until its result is acknowledged
     perdure:{queue:Q}:forgotten        sorted    tasks taken from dead workers, by time; kept FORGOTTEN_SECONDS
     perdure:{partition:N}:results      stream    results of the runs of partition N
@@ -74,6 +77,12 @@ class Keys:
         """The stream of a lane; without a lane, the prefix that all of them share."""
         return f"{self._queue(queue)}:tasks:{lane}"
 
+    def turns(self, queue: str, priority: int) -> str:
+        return f"{self._queue(queue)}:turns:{priority}"
+
+    def waiting(self, queue: str, priority: int, tenant: str = "default") -> str:
+        return f"{self._queue(queue)}:waiting:{priority}:{name_of(tenant)}"
+
     def forgotten(self, queue: str) -> str:
         return f"{self._queue(queue)}:forgotten"
 
@@ -124,6 +133,8 @@ _PROBES: dict[str, tuple[str, ...]] = {
     "tasks": ("XLEN",),
     "results": ("XLEN",),
     "lanes": ("ZSCORE", ""),
+    "turns": ("ZSCORE", ""),
+    "waiting": ("ZSCORE", ""),
     "forgotten": ("ZSCORE", ""),
     "slots": ("ZSCORE", ""),
     "seen": ("ZSCORE", ""),
@@ -144,8 +155,14 @@ def probe(key: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=10_000)
-def lane_of(priority: int, type: str, function: str) -> str:
-    return f"{priority}:{encode(type)}:{encode(function)}"
+def lane_of(priority: int, type: str, function: str, tenant: str = "default") -> str:
+    lane = f"{priority}:{encode(type)}:{encode(function)}"
+    return lane if tenant == "default" else f"{lane}@{name_of(tenant)}"
+
+
+def name_of(tenant: str) -> str:
+    """What a tenant is called in lanes and in the order of turns."""
+    return "" if tenant == "default" else encode(tenant)
 
 
 @functools.lru_cache(maxsize=10_000)

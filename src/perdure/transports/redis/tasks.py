@@ -96,7 +96,7 @@ class Tasks:
         arguments: Arguments = [self._keys.lane(queue), self._keys.wake_queue(queue), len(tasks)]
         arguments += (task_id for _, task_id, _, _, _ in tasks)
         for sent_at, _, task, body, signature in tasks:
-            lane = lane_of(task.priority, task.type, task.function)
+            lane = lane_of(task.priority, task.type, task.function, task.tenant)
             arguments += (task.priority, lane, sent_at, body, signature)
         return "publish", [self._keys.held(queue), self._keys.lanes(queue)], arguments
 

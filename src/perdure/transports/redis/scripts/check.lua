@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 --@include entries
 -- check: which of the tasks a worker runs should stop. The worker adopts tasks that it runs by right and that are no longer
 -- held here: after a loss of everything, running work goes on.

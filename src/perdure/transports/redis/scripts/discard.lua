@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 --@include entries
 -- discard: removes entries that a worker refuses (altered, unsigned, unreadable); the sweep sends their tasks again.
 -- KEYS  1 held, 2 lanes

@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 --@include entries
 -- forget: takes the tasks of a dead worker from it. Lost ones are no longer held; reported ones stay until acknowledged.
 -- KEYS  1 held, 2 lanes, 3 forgotten

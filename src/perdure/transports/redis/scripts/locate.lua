@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 --@include entries
 -- locate: where tasks are.
 -- KEYS  1 held, 2 lanes
@@ -15,6 +16,7 @@ for i = 2, #ARGV do
       answer = 'claimed ' .. idle .. ' ' .. worker
     elseif is_there(stream, entry) then
       answer = 'queued'
+      enlist(ARGV[1], lane, string.match(entry, '^%d+') * 1000) -- should another client have taken its place in the order away
     else
       drop(KEYS[1], KEYS[2], ARGV[1], ARGV[i], lane, entry) -- its entry was deleted
     end

@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 -- publish: puts tasks into the lanes of one queue. A task that is held already stays as it is.
 -- KEYS  1 held, 2 lanes
 -- ARGV  1 what the names of lanes begin with, 2 channel to wake, 3 how many tasks, then their ids, then for each task:
@@ -21,6 +22,7 @@ for i = 1, count do
       if redis.call('ZADD', KEYS[2], 'NX', ARGV[first], lane) == 1 then
         redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: a worker's own command made the group
       end
+      enlist(ARGV[1], lane, ARGV[first + 2])
     end
     local entry = redis.call('XADD', stream, '*',
       'task', task, 'at', ARGV[first + 2], 'message', ARGV[first + 3], 'signature', ARGV[first + 4])

@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 --@include entries
 -- recall: takes tasks back that no worker has.
 -- KEYS  1 held, 2 lanes

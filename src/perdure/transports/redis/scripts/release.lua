@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 --@include entries
 -- release: undoes a claim whose claimer is gone; its tasks are queued again, as the last of their lanes.
 -- KEYS  1 held
@@ -13,6 +14,7 @@ for i = 4, #ARGV do
     if there then
       local again = redis.call('XADD', stream, '*', unpack(there[2]))
       redis.call('HSET', KEYS[1], ARGV[i], again .. ' ' .. flag .. ' ' .. lane)
+      enlist(ARGV[1], lane, field_of(there[2], 'at'))
       redis.call('XACK', stream, WORKERS, entry)
       redis.call('XDEL', stream, entry)
       number = number + 1

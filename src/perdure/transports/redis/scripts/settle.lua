@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 -- settle: removes tasks that are over: their results are durable, or were refused.
 -- KEYS  1 held, 2 lanes
 -- ARGV  1 what the names of lanes begin with, then task ids
@@ -22,6 +23,7 @@ for lane, some in pairs(entries) do
   if length(stream) == 0 then
     redis.call('DEL', stream)
     redis.call('ZREM', KEYS[2], lane)
+    unlist(ARGV[1], lane)
   end
 end
 if number > 0 then redis.call('HDEL', KEYS[1], unpack(ARGV, 2)) end

@@ -1,4 +1,5 @@
 --@include streams
+--@include turns
 --@include entries
 -- stop: marks tasks; the worker that has one, or claims it, learns of it from the answer to its next beat.
 -- KEYS  1 held

@@ -1,69 +1,39 @@
--- Which lanes a worker may take from, and what stands in them. Claim and peek share this.
+-- Which lanes a worker may take from, and in which order. Claim and peek share this.
 
--- Lanes that fit, as {priority, lane}, highest priority first. Names of types and functions are encoded as in lanes. A function
+-- Whether a lane fits, for a worker whose types and functions begin at an argument. They are encoded as in lanes. A function
 -- with a colon, encoded as %3A, is imported: it fits every worker that did not say that it lacks it.
-local function fitting(lanes, first)
-  local rows = redis.call('ZREVRANGE', lanes, 0, -1, 'WITHSCORES')
+local function fitting(first)
   local number = tonumber(ARGV[first])
-  local types, functions, found = {}, { [''] = true }, {}
+  local types, functions, known = {}, { [''] = true }, {}
   for i = first + 1, #ARGV do
     if i <= first + number then types[ARGV[i]] = true else functions[ARGV[i]] = true end
-  end
-  for i = 1, #rows, 2 do
-    local type, name = string.match(rows[i], '^[^:]*:([^:]*):(.*)$')
-    local has = functions[name] or (name and string.find(name, '%3A', 1, true) and not functions['!' .. name])
-    if number < 0 or (types[type] and has) then
-      found[#found + 1] = { tonumber(rows[i + 1]), rows[i] }
+  end -- what says how much room there is, with a = in front, is among the functions, and is none
+  return function(lane)
+    if known[lane] == nil then
+      local type, name = string.match(lane, '^[^:]*:([^:]*):([^:@]*)@?[^:@]*$')
+      local has = name and (functions[name] or (string.find(name, '%3A', 1, true) and not functions['!' .. name]))
+      known[lane] = (type and (number < 0 or (types[type] and has))) and true or false
     end
+    return known[lane]
   end
-  return found
 end
 
--- When the next tasks of a lane were sent, oldest first: those its group has not given out yet.
-local function upcoming(stream, count)
-  local groups = redis.pcall('XINFO', 'GROUPS', stream)
-  if groups.err then return {} end
-  local last = '0-0'
-  for _, group in ipairs(groups) do
-    local fields = {}
-    for i = 1, #group, 2 do fields[group[i]] = group[i + 1] end
-    if fields['name'] == WORKERS then last = fields['last-delivered-id'] end
-  end
-  local sent = {}
-  for _, entry in ipairs(redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', count)) do
-    local at = tonumber(entry[2][4])
-    if not at or at ~= at then at = 0 end -- not written by Perdure: it comes first, and is refused
-    sent[#sent + 1] = at
-  end
-  return sent
-end
-
--- How many to take from each of these lanes so that the oldest come first: {lane, sent at}, in that order.
-local function oldest(lanes, streams, count)
-  local heads = {}
-  for _, lane in ipairs(lanes) do
-    for _, sent in ipairs(upcoming(streams .. lane, count)) do
-      heads[#heads + 1] = { lane, sent, #heads }
+-- How many tasks of each tenant a worker has room for; without a word of it, for any number.
+local function rooms(first)
+  local room, others = {}, math.huge
+  for i = first + 1, #ARGV do
+    local number, tenant = string.match(ARGV[i], '^=(%d+)@?(.*)$')
+    if number and string.find(ARGV[i], '@', 1, true) then
+      room[tenant] = tonumber(number)
+    elseif number then
+      others = tonumber(number)
     end
   end
-  table.sort(heads, function(a, b)
-    if a[2] ~= b[2] then return a[2] < b[2] end
-    return a[3] < b[3]
-  end)
-  while #heads > count do heads[#heads] = nil end
-  return heads
+  return setmetatable(room, { __index = function() return others end })
 end
 
--- Lanes of the same priority together, as {priority, {lane, …}}, highest first.
-local function classes(found)
-  local all = {}
-  for _, row in ipairs(found) do
-    local last = all[#all]
-    if last and last[1] == row[1] then
-      last[2][#last[2] + 1] = row[2]
-    else
-      all[#all + 1] = { row[1], { row[2] } }
-    end
-  end
-  return all
+-- The highest priority of a task that stands somewhere, below one if that is given; nil: there is none.
+local function next_priority(lanes, below)
+  local from = below and '(' .. below or '+inf'
+  return sorted('ZRANGE', lanes, from, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
 end

@@ -28,7 +28,18 @@ local function remove(lanes, streams, lane, entry)
   if length(stream) == 0 then
     redis.call('DEL', stream)
     redis.call('ZREM', lanes, lane)
+    unlist(streams, lane)
   end
+end
+
+-- Whether an entry is the delivery of its task, and not a copy that somebody made: `held` says where that stands.
+local function is_out(held, lane, entry)
+  local task = entry[2] and field_of(entry[2], 'task')
+  local value = task and redis.pcall('HGET', held, task)
+  if is_wrong(value) then redis.call('DEL', held) end
+  if type(value) ~= 'string' then return false end
+  local id, place = string.match(value, '^(%d+%-%d+) %S (.*)$')
+  return id == entry[1] and place == lane
 end
 
 local function drop(held, lanes, streams, task, lane, entry)
