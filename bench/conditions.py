@@ -10,11 +10,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import NeedsVerdict
 from perdure.expressions.namespace import Run
+from perdure.expressions.verdicts import evaluate
+from perdure.kernel.causal_past import Context, Seen
 from perdure.kernel.commands import Need, Question
-from perdure.kernel.inputs import Context, Seen
 from perdure.model.conditions import read_condition
 from perdure.model.ir import Condition
 from perdure.model.problems import Problems

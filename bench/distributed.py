@@ -34,7 +34,7 @@ from perdure.engine import Engine
 from perdure.journal import Accepted, Commit, RunRow, StoredEvent
 from perdure.journals.postgres import migrate_postgres, open_postgres
 from perdure.model import compile_definition
-from perdure.private_servers.users import as_user
+from perdure.private_servers.system_user import as_user
 from perdure.runtime.coordinator.requests import Request
 from perdure.settings import Settings
 from tests.servers.postgres import PostgresServer

@@ -23,8 +23,8 @@ from perdure.clock import system
 from perdure.transport import Result, Task
 from perdure.transports.envelopes import Keyring
 from perdure.transports.redis import RedisTransport, open_redis
-from perdure.transports.redis.address import parse
 from perdure.transports.redis.connection import connect
+from perdure.transports.redis.server_url import parse
 from tests.servers.redis import RedisServer
 
 PARTITIONS = 256

@@ -1,4 +1,4 @@
-"""Words: `find_` may find nothing, `get_` never gives nothing, `list_` pages, and some words mean one thing."""
+"""Words: `find_` may find nothing, `get_` never gives nothing, `list_` pages, and a word or a file name means one thing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,14 @@ ONE_MEANING = {
         "simulation/stubs.py",
     ],
     "Context": ["runtime/worker/context.py"],
-    "hold": ["engine.py", "journal.py", "journals", "simulation/journal.py", "simulation/memory.py", "cli/run.py"],
+    "hold": [
+        "engine.py",
+        "journal.py",
+        "journals",
+        "simulation/journal.py",
+        "simulation/memory_journal.py",
+        "cli/run.py",
+    ],
     "take": [
         "journals/postgres/connections.py",
         "journals/postgres/writer.py",
@@ -171,3 +178,65 @@ NOUNS_IN_ING = {"keyring", "outstanding", "spelling"}
 def test_a_file_is_named_by_a_noun():
     names = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*ing.py")}
     assert {Path(name).stem for name in names} == NOUNS_IN_ING, names
+
+
+OPERATIONS = "the same nouns at every edge: what is asked of runs, keys or blobs is found under their name"
+ADAPTER = "a port, its adapters and what the simulator puts in their place"
+CHECKER = "a checker is named like the rules it checks, and written without looking at them"
+EQUAL_NAMES = {
+    "__init__": "a package",
+    "__main__": "what `python -m` starts",
+    "app": "an edge put together: all routes, all commands",
+    "appender": ADAPTER,
+    "approvals": OPERATIONS,
+    "archive": ADAPTER,
+    "attempts": CHECKER,
+    "audit": OPERATIONS,
+    "blobs": OPERATIONS,
+    "calls": ADAPTER,
+    "changes": "changes of a definition: those of users, and the random ones of the simulator",
+    "clock": ADAPTER,
+    "connection": "one connection to a server or a file",
+    "continuations": "rule 15: the decision, and the loop that carries it out",
+    "dead_letters": OPERATIONS,
+    "errors": "the errors of a room, all in the one tree of `perdure.errors`",
+    "generations": CHECKER,
+    "graph": "nodes and edges of a workflow: read, built, checked, drawn",
+    "guards": CHECKER,
+    "handlers": "what executes a node, real or scripted",
+    "journal": ADAPTER,
+    "keys": OPERATIONS,
+    "leases": ADAPTER,
+    "limits": ADAPTER,
+    "links": OPERATIONS,
+    "logs": "what handlers said: kept, and read over HTTP",
+    "loops": "the loops of a workflow: as they are written, and as they run",
+    "messages": "what workers and coordinators tell each other: in memory, and in Redis",
+    "outcomes": "how work ends: as a handler says it, and as the kernel decides it",
+    "output": "in `nodes` a file is named like its node type",
+    "pages": "lists in pages",
+    "parameters": "what a caller gave, read as values",
+    "patches": OPERATIONS,
+    "problems": "what is wrong with a definition: found, and shown",
+    "reader": "what arrived as text or bytes, read as values",
+    "report": "the report on histories",
+    "runs": OPERATIONS,
+    "schema": "the shape of what is stored; in `cli` a file is named like its command",
+    "statements": ADAPTER,
+    "system": OPERATIONS,
+    "threads": "a pool of threads",
+    "transport": ADAPTER + "; in `egress` it is httpx2's word",
+    "views": "how things look: made, and typed",
+    "waits": CHECKER,
+    "worker": "the worker, and the command that starts one",
+    "workflows": OPERATIONS,
+    "writer": ADAPTER,
+}
+"""Names that several files share, and what they have in common."""
+
+
+def test_files_of_one_name_hold_one_thing():
+    stems = [path.stem for path in SOURCE.rglob("*.py")]
+    shared = {stem for stem in stems if stems.count(stem) > 1}
+    assert shared - set(EQUAL_NAMES) == set(), "name a file after what sets it apart, or say here what they share"
+    assert set(EQUAL_NAMES) - shared == set()

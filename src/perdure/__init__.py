@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from perdure.nodes.registry import NodeType
     from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
     from perdure.runtime.worker.context import Context
-    from perdure.sdk.control import Loop, branch, first, loop, switch
-    from perdure.sdk.control import map_each as map  # noqa: A004  perdure.map
+    from perdure.sdk.control_flow import Loop, branch, first, loop, switch
+    from perdure.sdk.control_flow import map_each as map  # noqa: A004  perdure.map
     from perdure.sdk.errors import BuildError, RunFailed
     from perdure.sdk.nodes import approval, cel, expr, http, node, secret, transform, wait
     from perdure.sdk.options import Concurrency, Rate, Retry
@@ -66,7 +66,7 @@ _HOMES = {
     "perdure.nodes.registry": ("NodeType",),
     "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater"),
     "perdure.runtime.worker.context": ("Context",),
-    "perdure.sdk.control": ("Loop", "branch", "first", "loop", "switch"),
+    "perdure.sdk.control_flow": ("Loop", "branch", "first", "loop", "switch"),
     "perdure.sdk.errors": ("BuildError", "RunFailed"),
     "perdure.sdk.nodes": ("approval", "cel", "expr", "http", "node", "secret", "transform", "wait"),
     "perdure.sdk.options": ("Concurrency", "Rate", "Retry"),
@@ -75,7 +75,7 @@ _HOMES = {
     "perdure.sdk.workflows": ("Workflow", "workflow"),
 }
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
-_PLACES["map"] = ("perdure.sdk.control", "map_each")
+_PLACES["map"] = ("perdure.sdk.control_flow", "map_each")
 
 
 def __getattr__(name: str) -> Any:

@@ -13,10 +13,10 @@ import msgspec
 from perdure.blobs import INLINE_BYTES, BlobStore, parse_ref
 from perdure.errors import PerdureError
 from perdure.kernel import segments
+from perdure.kernel.run_view import about_view, run_view
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
-from perdure.kernel.view import about_view, run_view
 from perdure.threads import aside
 from perdure.weight import WHY, is_heavy
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 from perdure.blobs import BlobStore
 from perdure.clock import Clock
 from perdure.errors import PerdureError, SettingsInvalid

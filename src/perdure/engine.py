@@ -45,7 +45,7 @@ from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.coordinator.partitions import Sharing
 from perdure.runtime.coordinator.receiver import Receiver
 from perdure.runtime.coordinator.roster import Roster
-from perdure.runtime.coordinator.sight import Sight
+from perdure.runtime.coordinator.work_reports import WorkReports
 from perdure.runtime.feed import Feed
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.parts import Parts
@@ -55,7 +55,7 @@ from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.runs import Runs
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker import capture
-from perdure.runtime.worker.claims import Claims, Owner, describe_process, root_of, this_process
+from perdure.runtime.worker.claim_file import Claims, Owner, describe_process, root_of, this_process
 from perdure.runtime.worker.logs import LogKeeper
 from perdure.runtime.worker.worker import Worker
 from perdure.runtime.workflows import Workflows
@@ -137,7 +137,7 @@ class Engine:
             take_over=lambda: self.hold(work=False),
         )
         ask_workers = None if remote is None else self._list_workers
-        self.sight = Sight(clock, self._tempo.dead_seconds, claims, lambda: self.worker, ask_workers)
+        self.work_reports = WorkReports(clock, self._tempo.dead_seconds, claims, lambda: self.worker, ask_workers)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 

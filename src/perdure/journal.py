@@ -49,7 +49,7 @@ import msgspec
 
 from perdure.archive import Archive
 from perdure.errors import PerdureError, StoreUnavailable
-from perdure.kernel.keys import root_of
+from perdure.kernel.run_ids import root_of
 from perdure.leases import Leases
 from perdure.records import Page as Page  # noqa: PLC0414  a word of this port
 from perdure.records import RunRecord as RunRecord  # noqa: PLC0414  a word of this port

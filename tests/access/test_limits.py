@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.access import LOCAL, Buckets, RateLimited, RateLimiter, make_principal
-from perdure.access.limits import BURST_SECONDS
+from perdure.access.rate_limits import BURST_SECONDS
 from tests.doubles.fake_clock import FakeClock
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel import keys
+from perdure.kernel import run_ids
 from perdure.kernel.address import Address
 from perdure.model import compile_definition
 from tests.api.helpers import serving
@@ -66,12 +66,12 @@ def test_no_two_places_share_an_id():
     grandchildren = [Address(run_id, *one).child_id() for run_id in children for one in places]
     made = [*children, *grandchildren]
     assert len(set(made)) == len(made)
-    assert all(PLAIN.fullmatch(one) and keys.root_of(one) == "r" and keys.is_child(one) for one in made)
+    assert all(PLAIN.fullmatch(one) and run_ids.root_of(one) == "r" and run_ids.is_child(one) for one in made)
     asked = [Address("r", *one, attempt).approval_id for one in places for attempt in (1, 12)]
     assert len(set(asked)) == len(asked)
 
 
 @pytest.mark.parametrize("name", ["a:b", "a~2", "a/b", "~a", ""])
 def test_a_run_may_not_be_named_like_what_derives_from_one(name):
-    assert not keys.RUN_ID.fullmatch(name)
-    assert keys.RUN_ID.fullmatch("Order_2024-11.15")
+    assert not run_ids.RUN_ID.fullmatch(name)
+    assert run_ids.RUN_ID.fullmatch("Order_2024-11.15")

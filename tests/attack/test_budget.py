@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import TemplateError
-from perdure.expressions.schemas import SchemaInvalid, check
+from perdure.expressions.json_schema import SchemaInvalid, check
 from perdure.expressions.templates import render
+from perdure.expressions.verdicts import evaluate
 from perdure.model import compile_definition
 from tests.api.helpers import bearer, serving
 from tests.attack import __main__ as attacks

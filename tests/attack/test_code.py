@@ -16,7 +16,7 @@ from perdure import functions
 from perdure.access import Authenticator, issue_key
 from perdure.engine import Engine
 from perdure.functions import FunctionNotAllowed, FunctionNotFound
-from perdure.nodes import checks
+from perdure.nodes import config_checks
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, mounted, serving
 from tests.attack.helpers import until_some, until_state
@@ -118,7 +118,7 @@ async def test_a_name_that_is_computed_reaches_no_worker_unless_it_is_allowed(re
 
     # The worker is in this process too; these two make it one that may import anything.
     monkeypatch.setattr(functions, "resolve", resolve_anything)
-    monkeypatch.setattr(checks, "_breaks_check", lambda node_type, config: False)
+    monkeypatch.setattr(config_checks, "_breaks_check", lambda node_type, config: False)
     given = {"id": "a", "type": "task", "config": {"function": "shop:sell", "args": {"n": "{{ inputs }}"}}}
     async with serving(tmp_path, tokens=True) as server:
         for name, sensitive in (

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from perdure.cli.terminal.output import moment
-from perdure.expressions.inputs import MAX_ADDED, apply_defaults
-from perdure.expressions.schemas import SchemaInvalid
+from perdure.expressions.json_schema import SchemaInvalid
+from perdure.expressions.run_inputs import MAX_ADDED, apply_defaults
 from perdure.model.extremes import MOST, has_many, holds_many
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure

@@ -10,7 +10,7 @@ from perdure.kernel.segments import BlobRef
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure
 from perdure.runtime.coordinator import loaded, projections
-from perdure.runtime.worker import inputs
+from perdure.runtime.worker import handler_inputs
 from perdure.sandbox import jq
 from tests.api.helpers import serving
 from tests.attack.helpers import until_some
@@ -108,13 +108,13 @@ def test_an_answer_of_too_many_parts_is_no_output():
 
 def test_only_a_process_of_its_own_reads_too_many_parts_for_a_handler():
     ref = BlobRef("cas://sha256:" + "0" * 64)
-    steps = inputs.loading(ref, lambda name: None)
+    steps = handler_inputs.loading(ref, lambda name: None)
     next(steps)
     heavy = b"[" + b"1," * (weight.MOST + 1) + b"0]"
     with pytest.raises(Failure, match="isolation: process") as failed:
         steps.send(heavy)
     assert (failed.value.code, failed.value.not_done) == ("blob_too_large", True)
-    assert len(inputs.load(ref, lambda name: heavy)) == weight.MOST + 2
+    assert len(handler_inputs.load(ref, lambda name: heavy)) == weight.MOST + 2
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from perdure.runtime.coordinator.messages import BeginAsked, Reported
 from perdure.runtime.worker import outputs
 from perdure.transport import LARGEST_BLOB, LONGEST_CODE, LONGEST_MESSAGE, BeginRequest, CannotSend, Delivery, measured
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
-from perdure.transports.redis import claims, tasks
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis import claims, sent_tasks
 from perdure.transports.redis.messages import LARGEST_HEAD, LARGEST_RESULT, Messages
+from perdure.transports.redis.names import Keys
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
 from tests.conformance.transport.messages import claim, result, soon, task
@@ -120,10 +120,10 @@ async def test_a_copy_of_an_attempt_that_is_over_is_not_granted_and_its_outcome_
 
 @attack("S10", "a signed task is kept, and sent much later")
 async def test_a_copy_is_worth_nothing_when_its_time_is_over(opened, monkeypatch):
-    monkeypatch.setattr(tasks, "TASK_SECONDS", -1.0)
+    monkeypatch.setattr(sent_tasks, "TASK_SECONDS", -1.0)
     old, other = await opened(keyring=RING), await opened(keyring=RING, partitions=())
     await old.publish([task("a")])
-    monkeypatch.setattr(tasks, "TASK_SECONDS", 900.0)
+    monkeypatch.setattr(sent_tasks, "TASK_SECONDS", 900.0)
     await old.publish([task("b")])
     assert await claim(other) == ["b"]
     assert other.refused == {"task": 1}

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from perdure.access import Authenticator, Failures, InvalidKey, RateLimited, issue_key
-from perdure.access.limits import FAILURES_AT_ONCE
+from perdure.access.rate_limits import FAILURES_AT_ONCE
 from perdure.cli.app import app
 from perdure.egress.errors import EgressRefused
 from perdure.egress.policy import Policy

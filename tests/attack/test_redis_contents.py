@@ -15,8 +15,8 @@ from perdure.journal import partition_of
 from perdure.limits import Ask, Entered, Limit
 from perdure.settings import Settings
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
-from perdure.transports.redis.keys import _PROBES, Keys
 from perdure.transports.redis.messages import Messages
+from perdure.transports.redis.names import _PROBES, Keys
 from tests.attack.marks import attack
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 from tests.distributed.conftest import deployment

@@ -22,7 +22,7 @@ from perdure.transport import (
     measured,
 )
 from perdure.transports.envelopes import Keyring
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.names import Keys
 from tests.api.helpers import serving
 from tests.attack import saying
 from tests.attack.marks import attack

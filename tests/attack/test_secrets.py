@@ -12,7 +12,7 @@ import pytest
 
 import perdure
 from perdure import private_servers
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 from perdure.cli import dev
 from perdure.egress import urls
 from perdure.egress.client import Answer

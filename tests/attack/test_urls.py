@@ -6,7 +6,7 @@ from perdure.expressions.errors import TemplateError
 from perdure.expressions.templates import has_literal_host, render
 from perdure.model import compile_definition
 from perdure.nodes import builtin
-from perdure.nodes.checks import find_problems
+from perdure.nodes.config_checks import find_problems
 from tests.attack.marks import attack
 from tests.expressions.helpers import namespace
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 from perdure.blobs import BlobStoreUnavailable
 from perdure.kernel.state import RunState
 from perdure.runtime.coordinator import fetcher

@@ -13,7 +13,7 @@ import pytest
 
 from perdure.blob_stores import folder as module
 from perdure.blob_stores.folder import FolderObjects
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 from perdure.blobs import BlobStoreFull, BlobStoreUnavailable, ref_of
 from perdure.errors import SettingsInvalid
 
@@ -84,7 +84,7 @@ async def test_a_write_that_fails_leaves_nothing_behind(objects, tmp_path, monke
 
 FULL = """
 import asyncio, resource, sys
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 from perdure.blobs import BlobStoreFull
 
 async def main():
@@ -119,7 +119,7 @@ def test_a_file_system_that_takes_no_more_is_said_to_be_full(tmp_path):
 
 KILLED = """
 import asyncio, os, sys
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 
 async def main():
     store = open_store(sys.argv[1])

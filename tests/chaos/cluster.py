@@ -20,7 +20,7 @@ import asyncpg  # type: ignore[import-untyped]
 
 from perdure.engine import Engine
 from perdure.journals.postgres import migrate_postgres
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.names import Keys
 from tests.engine.helpers import open_engine
 from tests.forking import Forked
 from tests.proxy import Proxy

@@ -6,7 +6,7 @@ import pytest
 
 import perdure
 from perdure.errors import PerdureError
-from perdure.expressions.inputs import apply_defaults, find_unknown
+from perdure.expressions.run_inputs import apply_defaults, find_unknown
 from tests.cli.helpers import workflow
 
 SCHEMA = {

@@ -7,7 +7,7 @@ import pytest
 
 from perdure.model import compile_definition
 from perdure.nodes import builtin
-from perdure.nodes.checks import find_problems
+from perdure.nodes.config_checks import find_problems
 from tests.cli.helpers import workflow
 
 CHILD = {"id": "x", "type": "transform", "config": {"value": "{{ inputs.amount }}"}}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel.explain import explain
-from perdure.kernel.view import run_view
+from perdure.kernel.run_view import run_view
 from tests.distributed.helpers import Deployment, eventually
 from tests.engine.helpers import ended, start, workflow
 
@@ -28,7 +28,7 @@ def gated(path: Path, **more: Any) -> dict[str, Any]:
 
 async def seen_running(client: Any, run_id: str = "r1") -> Any:
     state = await client.runs.state(run_id)
-    seen = await client.sight.of(state)
+    seen = await client.work_reports.of(state)
     view = run_view(state, seen=seen)
     return (view, explain(state, "a", seen)) if view["nodes"]["a"]["state"] == "running" else None
 
@@ -107,7 +107,7 @@ async def test_where_redis_does_not_answer_it_is_said_that_nobody_can_tell(deplo
     await lost.connect()
     await lost.transport.close()
     state = await lost.runs.state("r1")
-    said = explain(state, "a", await lost.sight.of(state))
+    said = explain(state, "a", await lost.work_reports.of(state))
     assert said.startswith(
         "a is queued in 'default' (attempt 1), and may be running already: workers cannot be asked ("
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.transport import Task
-from perdure.transports.redis import tasks
+from perdure.transports.redis import sent_tasks
 from tests.attack.marks import attack
 from tests.distributed.helpers import Deployment
 from tests.engine.helpers import ended, finish, start, task, workflow
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @attack("X28", "values that are small one by one, and together more than the shared Redis takes in one message")
 async def test_a_task_that_is_too_large_to_be_sent_fails_its_run_alone(deployment: Deployment, monkeypatch):
-    monkeypatch.setattr(tasks, "LARGEST_TASK", 100_000)
+    monkeypatch.setattr(sent_tasks, "LARGEST_TASK", 100_000)
     await deployment.coordinator()
     await deployment.worker()
     client = await deployment.open()
@@ -30,18 +30,18 @@ async def test_a_task_that_is_too_large_to_be_sent_fails_its_run_alone(deploymen
 
 
 def test_a_call_has_a_bounded_number_of_tasks_and_of_bytes(monkeypatch):
-    monkeypatch.setattr(tasks, "BATCH", 3)
-    monkeypatch.setattr(tasks, "BATCH_BYTES", 10)
+    monkeypatch.setattr(sent_tasks, "BATCH", 3)
+    monkeypatch.setattr(sent_tasks, "BATCH_BYTES", 10)
     one = Task(run_id="r", node="a", type="task", idempotency_key="k")
     sent = [(number, "", one, b"x" * size, "") for number, size in enumerate((1, 2, 3, 8, 30, 1, 9, 1))]
-    calls = [[number for number, *_ in some] for some in tasks._in_calls(sent)]
+    calls = [[number for number, *_ in some] for some in sent_tasks._in_calls(sent)]
     assert calls == [[0, 1, 2], [3], [4], [5], [6, 7]]
-    assert list(tasks._in_calls([])) == []
+    assert list(sent_tasks._in_calls([])) == []
 
 
 @attack("X28", "thousands of small steps, all of which the next attempt is sent")
 async def test_what_a_retry_finds_of_its_steps_is_no_large_message(deployment: Deployment, monkeypatch):
-    monkeypatch.setattr(tasks, "LARGEST_TASK", 10_000)
+    monkeypatch.setattr(sent_tasks, "LARGEST_TASK", 10_000)
     await deployment.coordinator()
     await deployment.worker()
     client = await deployment.open()

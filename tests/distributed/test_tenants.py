@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.names import Keys
 from tests.attack.marks import attack
 from tests.conformance.transport.messages import claim, result, soon, task
 from tests.distributed.helpers import Deployment, eventually

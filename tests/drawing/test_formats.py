@@ -11,7 +11,7 @@ from perdure.drawing.dot import draw_dot
 from perdure.drawing.mermaid import draw_mermaid
 from perdure.drawing.picture import Arrow, Box, Picture
 from perdure.drawing.svg import draw_svg
-from perdure.drawing.texts import cut, wrap
+from perdure.drawing.text_width import cut, wrap
 from perdure.model import compile_definition
 from tests.drawing.pictures import WORDS, pictures
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perdure.drawing import plan_layout
 from perdure.drawing.layout import lay_out
-from perdure.drawing.plan import Wire
+from perdure.drawing.layout_plan import Wire
 from perdure.drawing.ranks import Link, find_backward, rank
 from perdure.model import compile_definition
 from tests.drawing.pictures import along, pictures

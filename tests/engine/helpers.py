@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure import invariants
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 from perdure.engine import Engine
 from perdure.journal import Journal
 from perdure.kernel import events as e

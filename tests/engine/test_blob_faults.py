@@ -96,7 +96,7 @@ async def test_a_store_that_takes_nothing_for_a_while_costs_time_and_no_second_e
 
 
 async def test_a_store_that_is_away_too_long_fails_the_attempt_which_is_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("perdure.runtime.worker.results.STORE_SECONDS", 0.0)
+    monkeypatch.setattr("perdure.runtime.worker.handler_results.STORE_SECONDS", 0.0)
     engine = await opened(tmp_path)
     plan = Away("put")
     injured(engine, plan)

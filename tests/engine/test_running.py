@@ -9,8 +9,8 @@ import signal
 import pytest
 
 from perdure.kernel.explain import explain
-from perdure.kernel.view import run_view
-from perdure.runtime.coordinator.sight import list_seen
+from perdure.kernel.run_view import run_view
+from perdure.runtime.coordinator.work_reports import list_seen
 from tests.engine.helpers import ask, ended, opened, running, start, task, until_true, workflow
 from tests.engine.runner import Folder
 
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 async def seen_of(engine, run_id="r1"):
     state = await engine.runs.state(run_id)
-    return state, await engine.sight.of(state)
+    return state, await engine.work_reports.of(state)
 
 
 async def until_running(engine, node="a", run_id="r1"):
@@ -55,7 +55,7 @@ def test_a_second_process_sees_what_the_first_runs_and_nothing_once_that_is_kill
                 assert f"a is running on worker {view['worker']} (process {process.pid} on" in explain(state, "a", seen)
                 assert list_seen(state, seen)[0]["since"] == view["started_at"]
                 assert run_view(state, seen=seen)["started_at"] == view["started_at"]
-                assert await engine.sight.find_starts(["r1", "r2"]) == {"r1": view["started_at"]}
+                assert await engine.work_reports.find_starts(["r1", "r2"]) == {"r1": view["started_at"]}
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait()
                 state, seen = await seen_of(engine)
@@ -80,13 +80,13 @@ async def test_a_node_is_running_while_its_handler_is_and_no_event_says_so(tmp_p
         flag.touch()
         state = await ended(engine)
         assert state.started_at == view["started_at"]
-        assert not (await engine.sight.of(state)).working
+        assert not (await engine.work_reports.of(state)).working
         record = await engine.journal.get_run("r1")
         assert record.row.started_at == view["started_at"]
 
 
 async def until_listed(engine):
-    return await until_true(lambda: engine.sight.list_tasks("r1"), "the task is listed")
+    return await until_true(lambda: engine.work_reports.list_tasks("r1"), "the task is listed")
 
 
 async def test_a_second_attempt_is_running_as_the_second(tmp_path):

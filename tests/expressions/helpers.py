@@ -5,8 +5,8 @@ from typing import Any
 
 from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import render
+from perdure.kernel.causal_past import Evidence, LoopView, Seen
 from perdure.kernel.commands import Need, Question
-from perdure.kernel.inputs import Evidence, LoopView, Seen
 from perdure.kernel.values import Error
 from perdure.model.conditions import read_condition
 from perdure.model.ir import Condition

@@ -8,7 +8,7 @@ from perdure.expressions.cel import check
 from perdure.expressions.errors import NeedsBlob, TemplateError
 from perdure.expressions.namespace import Namespace
 from perdure.expressions.templates import render
-from perdure.kernel.inputs import Seen
+from perdure.kernel.causal_past import Seen
 from perdure.model.references import BadExpression, find_in_expression, find_in_template
 from tests.expressions.helpers import LOOP, NODES, RUN
 

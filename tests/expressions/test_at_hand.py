@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from perdure.expressions.at_hand import Lost, resolve
-from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import ContentLost, NeedsBlob, TemplateError
 from perdure.expressions.namespace import Namespace
 from perdure.expressions.templates import render
-from perdure.kernel.inputs import Evidence, LoopView, Seen
+from perdure.expressions.verdicts import evaluate
+from perdure.kernel.causal_past import Evidence, LoopView, Seen
 from perdure.kernel.segments import BlobRef
 from tests.expressions.helpers import RUN, ask
 

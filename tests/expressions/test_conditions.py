@@ -3,10 +3,10 @@
 import pytest
 
 from perdure.expressions.at_hand import Lost
-from perdure.expressions.conditions import check, evaluate
 from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.sight import MAX_SEEN
-from perdure.kernel.inputs import LoopView, Seen
+from perdure.expressions.verdicts import check, evaluate
+from perdure.kernel.causal_past import LoopView, Seen
 from perdure.kernel.values import Error
 from perdure.model.ir import Condition
 from tests.expressions.helpers import LOOP, RUN, ask

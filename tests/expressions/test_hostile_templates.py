@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure.expressions.errors import NeedsBlob, TemplateError
-from perdure.expressions.segments import BlobRef, Secret, Segments, dumps, fill, loads
+from perdure.expressions.rendered_config import BlobRef, Secret, Segments, dumps, fill, loads
 from perdure.expressions.templates import find_mistake
 from tests.expressions.helpers import completed, show
 from tests.expressions.payloads import expressions, payloads

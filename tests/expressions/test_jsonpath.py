@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jsonpath_rfc9535 import JSONPathEnvironment
 
 from perdure.expressions import jsonpath
-from perdure.expressions.conditions import check, evaluate
 from perdure.expressions.jsonpath import JsonPathError, compile_query
+from perdure.expressions.verdicts import check, evaluate
 from tests.expressions.helpers import RUN, ask_about
 
 ORDER = {

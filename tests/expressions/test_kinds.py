@@ -4,10 +4,10 @@ import pytest
 
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.checks import check_parts
-from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.sight import sensitive_paths
-from perdure.kernel.inputs import LoopView, Seen
+from perdure.expressions.verdicts import evaluate
+from perdure.kernel.causal_past import LoopView, Seen
 from perdure.kernel.values import Error
 from perdure.model import compile_definition
 from tests.expressions.helpers import LOOP, RUN, ask_about

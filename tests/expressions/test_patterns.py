@@ -5,9 +5,9 @@ import time
 import pytest
 
 from perdure.expressions.budget import OverBudget
+from perdure.expressions.json_schema import SchemaInvalid, fits
 from perdure.expressions.operators import Incomparable, compare, equal
 from perdure.expressions.patterns import MAX_PATTERN, PatternError, compile_pattern
-from perdure.expressions.schemas import SchemaInvalid, fits
 
 # Patterns that take exponential or polynomial time where an engine backtracks, and some that are merely huge.
 EVIL = [

@@ -6,10 +6,10 @@ import pytest
 
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.checks import check_parts
-from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import NeedsBlob, NeedsVerdict
 from perdure.expressions.python_code import MAX_CODE, Job, check
-from perdure.kernel.inputs import Seen
+from perdure.expressions.verdicts import evaluate
+from perdure.kernel.causal_past import Seen
 from perdure.sandbox import Sandbox
 from tests.expressions.helpers import RUN, ask_about
 from tests.kernel.driver import compiled

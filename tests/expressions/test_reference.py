@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from perdure.expressions.conditions import evaluate
-from perdure.kernel.inputs import Seen
+from perdure.expressions.verdicts import evaluate
+from perdure.kernel.causal_past import Seen
 from tests.expressions.helpers import RUN, ask_about
 from tests.expressions.test_python_conditions import GROWTH, decide, sandbox  # noqa: F401  the fixture
 from tests.model import test_reference as reference

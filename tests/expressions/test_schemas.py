@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from perdure.expressions.schemas import SchemaInvalid, check, fits
+from perdure.expressions.json_schema import SchemaInvalid, check, fits
 
 ORDER = {
     "type": "object",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.expressions.errors import TemplateError
-from perdure.expressions.segments import BlobRef, Secret, Segments, dumps, fill, find_secret, loads
+from perdure.expressions.rendered_config import BlobRef, Secret, Segments, dumps, fill, find_secret, loads
 from tests.expressions.helpers import completed, show
 
 SECRETS = {"token": "s3cret", "number": 5}

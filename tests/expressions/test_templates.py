@@ -4,9 +4,9 @@ import pytest
 
 from perdure.expressions.errors import NeedsBlob, TemplateError
 from perdure.expressions.namespace import Namespace, Run
-from perdure.expressions.segments import BlobRef
+from perdure.expressions.rendered_config import BlobRef
 from perdure.expressions.templates import render
-from perdure.kernel.inputs import Seen
+from perdure.kernel.causal_past import Seen
 from tests.expressions.helpers import NODES, completed, namespace, show
 
 
@@ -197,7 +197,7 @@ def test_looking_into_a_blob_says_which_blob(template):
 
 
 def test_the_previous_iteration_may_be_a_blob_too():
-    from perdure.kernel.inputs import LoopView
+    from perdure.kernel.causal_past import LoopView
 
     loop = LoopView(2, Seen("completed", output_ref="cas://sha256:cd"))
     assert render("{{ loop.previous }}", Namespace(Run("r", "w"), loop=loop)) == BlobRef("cas://sha256:cd")

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from perdure.expressions import cel, cross_node, python_code
-from perdure.expressions.conditions import evaluate, find_problems
 from perdure.expressions.errors import NeedsBlob, NeedsVerdict, TemplateError
+from perdure.expressions.json_schema import SchemaInvalid, check, fits
 from perdure.expressions.jsonpath import JsonPathError, compile_query
 from perdure.expressions.patterns import PatternError, compile_pattern
-from perdure.expressions.schemas import SchemaInvalid, check, fits
 from perdure.expressions.templates import render
+from perdure.expressions.verdicts import evaluate, find_problems
+from perdure.kernel.causal_past import Evidence, Seen
 from perdure.kernel.commands import Need, Question, Verdict
-from perdure.kernel.inputs import Evidence, Seen
 from perdure.model import compile_definition, compile_text
 from perdure.model.conditions import read_condition
 from perdure.model.ir import Condition

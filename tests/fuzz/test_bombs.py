@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from perdure.expressions.conditions import check, evaluate
 from perdure.expressions.errors import TemplateError
 from perdure.expressions.templates import render
+from perdure.expressions.verdicts import check, evaluate
 from perdure.model import compile_text
 from perdure.model.references import BadExpression, find_in_template
 from perdure.sandbox.jq import Jq, JqError

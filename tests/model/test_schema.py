@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 
 from perdure.model import compile_definition
+from perdure.model.definition_schema import DIALECT, Kind, _mapping, describe_language
 from perdure.model.problems import Problems
 from perdure.model.reader import read
-from perdure.model.schema import DIALECT, Kind, _mapping, describe_language
 from perdure.nodes import builtin
-from perdure.nodes.checks import find_more_problems
+from perdure.nodes.config_checks import find_more_problems
 from tests.documents import blocks
 from tests.model import strategies
 from tests.model.helpers import again, node, workflow

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.expressions.segments import Secret, Segments
+from perdure.expressions.rendered_config import Secret, Segments
 from perdure.model import DefinitionError, compile_definition
 from perdure.model.policies import TYPE_ALIASES
 from perdure.nodes import BUILTIN, builtin
-from perdure.nodes.checks import check_configs, explain_rendered, find_mistakes
+from perdure.nodes.config_checks import check_configs, explain_rendered, find_mistakes
 from perdure.nodes.registry import CAPABILITIES, NodeType
 from perdure.simulation.stubs import TRIVIAL
 from tests.cli.conftest import shell  # noqa: F401

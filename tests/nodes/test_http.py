@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from perdure import egress
-from perdure.expressions.schemas import check as misfits
+from perdure.expressions.json_schema import check as misfits
 from perdure.kernel import events as e
 from perdure.nodes import http
 from tests.egress.server import reply, serving

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.expressions.schemas import check as misfits
+from perdure.expressions.json_schema import check as misfits
 from perdure.model import DefinitionError
 from perdure.nodes import human
 from tests.engine.helpers import (

@@ -6,7 +6,7 @@ import pytest
 
 from perdure.model import compile_definition, compile_text
 from perdure.nodes import installed
-from perdure.nodes.checks import find_more_problems
+from perdure.nodes.config_checks import find_more_problems
 
 
 def config_of(**node: Any) -> Any:

@@ -11,7 +11,7 @@ from perdure.egress.policy import Policy
 from perdure.kernel.state import RunState
 from perdure.model import compile_definition
 from perdure.nodes import builtin, transform
-from perdure.nodes.checks import check_configs
+from perdure.nodes.config_checks import check_configs
 from tests.egress.server import reply, serving
 from tests.engine.helpers import events, finish, output_of, running, state_of, workflow
 

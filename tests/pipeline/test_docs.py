@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from perdure.expressions import budget, cel, jsonpath, patterns, python_code, schema_cost, schemas
-from perdure.expressions.conditions import find_problems
+from perdure.expressions import budget, cel, json_schema, jsonpath, patterns, python_code, schema_cost
+from perdure.expressions.verdicts import find_problems
 from perdure.model.conditions import _JSONPATH_OPERATORS
 from perdure.model.problems import Problems
 from perdure.model.reader import read
 from perdure.nodes import transform
-from perdure.nodes.checks import find_mistakes
+from perdure.nodes.config_checks import find_mistakes
 from perdure.pipeline import Means, check_steps, run_pipeline
 from perdure.pipeline.steps import AGGREGATES, NAMES
 from perdure.sandbox.jq import Jq
@@ -91,7 +91,7 @@ def test_the_limits_are_what_the_page_says():
         jsonpath.MAX_SELECTED,
         patterns.MAX_PATTERN,
         patterns.MAX_STEPS,
-        schemas.MAX_SCHEMA,
+        json_schema.MAX_SCHEMA,
         schema_cost.MAX_STEPS,
         python_code.MAX_CODE,
         python_code.MAX_ARGUMENTS,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.errors import PipelineError
-from perdure.pipeline.rows import MAX_ROWS, sort_key
+from perdure.pipeline.table_rows import MAX_ROWS, sort_key
 from perdure.pipeline.tables import groupby, join, table_filter, table_select, table_sort, top_k
 
 FLIGHTS = [

@@ -22,9 +22,9 @@ from perdure.kernel import commands as c
 from perdure.kernel import continuations, reruns
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
+from perdure.kernel.run_view import activation_view, run_view
 from perdure.kernel.state import State
 from perdure.kernel.values import Error, Wait
-from perdure.kernel.view import activation_view, run_view
 from perdure.model import ir as irs
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.runtime.worker.claims import SLOT_BYTES, Claims, Owner, Running, claim_name
+from perdure.runtime.worker.claim_file import SLOT_BYTES, Claims, Owner, Running, claim_name
 from tests.runtime.harness import make_task, wait_until, working
 
 
@@ -95,7 +95,7 @@ async def test_a_worker_needs_a_claim_for_each_slot(path):
 
 async def test_a_killed_process_leaves_the_names_of_what_it_ran(path):
     code = (
-        "import sys, threading; from perdure.runtime.worker.claims import Claims; claims = Claims(sys.argv[1], 4);"
+        "import sys, threading; from perdure.runtime.worker.claim_file import Claims; claims = Claims(sys.argv[1], 4);"
         "claims.enter(0, 'r1/a/1.1'); claims.enter(1, 'r1/b/1.1'); claims.leave(0);"
         "print('ready', flush=True); threading.Event().wait()"
     )
@@ -130,7 +130,7 @@ def test_looking_at_claims_does_not_take_them_away(path):
 
 async def test_nothing_is_seen_of_a_process_that_was_killed_though_its_claims_are_left(path):
     code = (
-        "import sys, threading; from perdure.runtime.worker.claims import Claims; claims = Claims(sys.argv[1], 4);"
+        "import sys, threading; from perdure.runtime.worker.claim_file import Claims; claims = Claims(sys.argv[1], 4);"
         "claims.enter(0, 'r1/a/1.1', 1.0); print('ready', flush=True); threading.Event().wait()"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)  # noqa: ASYNC220
@@ -146,7 +146,7 @@ async def test_nothing_is_seen_of_a_process_that_was_killed_though_its_claims_ar
 
 def test_a_forked_child_that_outlives_its_parent_does_not_keep_it_alive(path):
     code = (
-        "import os, sys, threading; from perdure.runtime.worker.claims import Claims; claims = Claims(sys.argv[1], 1);"
+        "import os, sys, threading; from perdure.runtime.worker.claim_file import Claims; claims = Claims(sys.argv[1], 1);"
         "claims.enter(0, 'r1/a/1.1', 1.0)\n"
         "if os.fork() == 0:\n    print(os.getpid(), flush=True); threading.Event().wait()\n"
         "os._exit(0)"

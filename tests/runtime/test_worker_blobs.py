@@ -208,7 +208,7 @@ async def test_a_large_checkpoint_from_a_thread_is_stored_before_it_goes_on():
 
 
 async def test_a_checkpoint_that_cannot_be_stored_fails_the_handler_that_waits_for_it(monkeypatch):
-    monkeypatch.setattr("perdure.runtime.worker.results.STORE_SECONDS", 0.0)
+    monkeypatch.setattr("perdure.runtime.worker.handler_results.STORE_SECONDS", 0.0)
     faulty = FaultyBlobs(store(), lambda operation, number: BlobFault.FULL if operation == "put" else None)
 
     async def on_loop(config, ctx):

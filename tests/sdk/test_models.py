@@ -14,7 +14,7 @@ import perdure
 import perdure.testing
 from perdure.errors import PerdureError
 from perdure.plain import NotData, to_data
-from perdure.sdk.schemas import lift_definitions, schema_of
+from perdure.sdk.annotations import lift_definitions, schema_of
 from perdure.testing.definitions import InputsInvalid
 
 MEMORY = ":memory:"

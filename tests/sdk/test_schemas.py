@@ -15,7 +15,7 @@ import pytest
 
 import perdure
 from perdure.outcomes import Failure
-from perdure.sdk.schemas import convert_value, hints_of, needs_conversion, schema_of
+from perdure.sdk.annotations import convert_value, hints_of, needs_conversion, schema_of
 from tests.sdk.tasks import Order, Weather, describe, measure
 
 if TYPE_CHECKING:

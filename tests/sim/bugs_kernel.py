@@ -10,8 +10,8 @@ import msgspec
 
 from perdure.kernel import (
     attempts,
+    causal_past,
     edges,
-    inputs,
     loops,
     node_facts,
     routes,
@@ -319,7 +319,7 @@ _KEPT = focused(
 
 @bug("an outcome that was kept is routed before what it builds upon has been done again", "rule-13", plan=_KEPT)
 def _() -> Iterator[None]:
-    with swapped(inputs.lacks_past, lambda state, activation: False):
+    with swapped(causal_past.lacks_past, lambda state, activation: False):
         yield
 
 

@@ -14,7 +14,7 @@ from perdure.kernel import events as e
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.parts import Parts
-from perdure.runtime.worker.results import Leaving
+from perdure.runtime.worker.handler_results import Leaving
 from perdure.runtime.worker.worker import Worker
 from tests.sim.planting import bug, deciding, focused, method, swapped
 

@@ -21,7 +21,7 @@ from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.fetcher import Fetcher
 from perdure.runtime.coordinator.incarnation import Incarnation
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Reported
 from perdure.runtime.coordinator.receiver import Receiver
 from perdure.runtime.coordinator.renderer import Renderer

@@ -15,7 +15,7 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-from perdure.simulation.checks import Failed
+from perdure.simulation.history_checks import Failed
 from perdure.simulation.plan import make_plan
 from perdure.simulation.world import World
 from tests.sim import bugs_kernel, bugs_parts, bugs_runs, bugs_runtime, bugs_sharing  # noqa: F401  they register themselves

@@ -23,8 +23,8 @@ from perdure.nodes.registry import NodeType, Registry
 from perdure.runtime.coordinator.requests import Request
 from perdure.simulation import users
 from perdure.simulation.blobs import SimBlobs
-from perdure.simulation.checks import Failed
 from perdure.simulation.faults import Chaos
+from perdure.simulation.history_checks import Failed
 from perdure.simulation.journal import _WRITES, SimJournal
 from perdure.simulation.plan import Plan
 from perdure.simulation.process import Process

@@ -25,7 +25,7 @@ from perdure.runtime.coordinator.quarantine import Quarantine
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker.isolation import IsolatedProcess
 from perdure.simulation import hands
-from perdure.simulation.checks import Checks
+from perdure.simulation.history_checks import Checks
 from perdure.simulation.plan import Plan, make_plan
 from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate

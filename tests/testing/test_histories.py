@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import perdure
-from perdure.expressions.schemas import fits
+from perdure.expressions.json_schema import fits
 from perdure.invariants import Checker
 from perdure.invariants.model import Violation
 from perdure.simulation.samples import _FORMATS, sample

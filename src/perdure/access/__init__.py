@@ -30,9 +30,9 @@ from perdure.access.audit import Audit, AuditVerdict, verify_audit
 from perdure.access.authenticator import Authenticator, check_exposure, open_authenticator
 from perdure.access.errors import Forbidden, LinkInvalid, RateLimited, Unauthenticated
 from perdure.access.keys import InvalidKey, IssuedKey, issue_key
-from perdure.access.limits import Buckets, Failures, Place, Places, RateLimiter, network_of
 from perdure.access.links import Links, link_principal
 from perdure.access.principal import DEFAULT_TENANT, LOCAL, Principal, make_principal
+from perdure.access.rate_limits import Buckets, Failures, Place, Places, RateLimiter, network_of
 from perdure.access.roles import PERMISSIONS, InvalidRole, Permission, Role, check_roles, permissions_of
 
 __all__ = [

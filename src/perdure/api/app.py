@@ -20,7 +20,7 @@ from perdure.access import Authenticator, RateLimiter, open_authenticator
 from perdure.api import approvals, audit, dead_letters, hooks, keys, links, logs, runs, system, workflows
 from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.openapi import make_document
-from perdure.api.problems import Broken, NoMethod, NoRoute, problem
+from perdure.api.problem_details import Broken, NoMethod, NoRoute, problem
 from perdure.api.protocol import Bounds
 from perdure.api.shell import Shell
 from perdure.api.site import Options, Site

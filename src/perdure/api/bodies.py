@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from perdure.api.problems import TooLarge
+from perdure.api.problem_details import TooLarge
 from perdure.service.errors import Overloaded
 
 HELD = "perdure.held"

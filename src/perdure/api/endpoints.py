@@ -19,7 +19,7 @@ from starlette.responses import Response
 from perdure.access import Permission, Principal
 from perdure.api.bodies import HELD
 from perdure.api.parameters import idempotency_key
-from perdure.api.problems import Broken, problem
+from perdure.api.problem_details import Broken, problem
 from perdure.api.request_reader import Body, NoQuery, Query, read_body, read_query
 from perdure.api.site import Site
 from perdure.errors import NotFound, PerdureError

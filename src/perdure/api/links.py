@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from perdure.access import Forbidden, LinkInvalid, link_principal
 from perdure.api.endpoints import Call, Routes
-from perdure.api.problems import BadBody
+from perdure.api.problem_details import BadBody
 from perdure.api.request_reader import media_type, read_bytes
 from perdure.errors import NotFound, Refused
 from perdure.journal import JournalUnavailable

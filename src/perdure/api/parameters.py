@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 from starlette.requests import Request
 
-from perdure.api.problems import BadQuery
+from perdure.api.problem_details import BadQuery
 from perdure.service.errors import Invalid, Trouble
 
 Limit = Annotated[int, Meta(description="At most so many.", ge=1, le=1000)]

@@ -17,7 +17,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from perdure.api.bodies import HELD, Held
-from perdure.api.problems import BadBody, BadQuery, TooSlow, WrongType
+from perdure.api.problem_details import BadBody, BadQuery, TooSlow, WrongType
 from perdure.model.garbage import no_collection
 from perdure.model.problems import Problems, format_path
 from perdure.model.reader import ODD_TEXT, Format, read

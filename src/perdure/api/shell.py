@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.access.authenticator import is_loopback
-from perdure.api.problems import BadHeader, BadQuery, CrossOrigin, TooLarge, WrongHost, WrongType, problem
+from perdure.api.problem_details import BadHeader, BadQuery, CrossOrigin, TooLarge, WrongHost, WrongType, problem
 from perdure.api.site import Site
 from perdure.errors import PerdureError
 

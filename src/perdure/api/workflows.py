@@ -10,7 +10,7 @@ from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.parameters import Limit, Text, either
-from perdure.api.problems import BadBody
+from perdure.api.problem_details import BadBody
 from perdure.api.request_reader import Body, Query, definition_format, off_the_loop, read_bytes, read_json
 from perdure.model.reader import Format
 from perdure.service.errors import Invalid, Trouble

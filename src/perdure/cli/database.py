@@ -59,7 +59,7 @@ def holder(engine: Engine) -> str:
 
 def tell_end(engine: Engine) -> str:
     """The command that ends the process which holds the database, as Ctrl-C there would."""
-    from perdure.runtime.worker.claims import this_process
+    from perdure.runtime.worker.claim_file import this_process
 
     held = engine.holder
     if held is None or not held.pid:

@@ -18,7 +18,7 @@ from perdure.cli.runs.show import error_of_view, print_details
 from perdure.cli.terminal.output import print_fields, print_json, print_page, print_pretty, shorten, since
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
-from perdure.kernel.keys import place
+from perdure.kernel.run_ids import place
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
@@ -143,7 +143,7 @@ def requeue(
 
 def _check_call(node: str, config: Any) -> None:
     """Refuse a function that `perdure validate` would warn about: a local run continues with the files here."""
-    from perdure.cli.calls import check_config
+    from perdure.cli.function_checks import check_config
     from perdure.service.errors import Invalid
 
     if mistakes := [problem.message for problem in check_config(f"node '{node}'", config, [Path.cwd()])]:

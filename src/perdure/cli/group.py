@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from perdure.cli.exits import ExitCode, leaves, report, say_problem, show_logs
-from perdure.cli.terminal.results import results
 from perdure.cli.terminal.speech import clean_error, echo, width_of
+from perdure.cli.terminal.stdout import results
 from perdure.spelling import suggest
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure import clock as clocks
 from perdure import functions
-from perdure.cli import logs
+from perdure.cli import log_lines
 from perdure.cli.exits import leaves, say
 from perdure.errors import StoreUnavailable
 from perdure.runtime.patience import first_of
@@ -72,7 +72,7 @@ def _is_ctrl_c(error: BaseException) -> bool:
 
 async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS) -> None:
     """Host an engine until SIGTERM or Ctrl-C; a second signal ends the process at once."""
-    logs.configure(settings)
+    log_lines.configure(settings)
     if (modules := settings.allowed_modules) is not None:
         functions.restrict(modules)
     stop = asyncio.Event()

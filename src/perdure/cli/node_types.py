@@ -43,7 +43,7 @@ def node_types(name: str | None, server: str | None, api_key: str | None, as_jso
 
 def _installed() -> list[dict[str, Any]]:
     from perdure.nodes import installed
-    from perdure.nodes.view import trouble_view, type_view
+    from perdure.nodes.type_view import trouble_view, type_view
 
     registry = installed()
     return [*(type_view(registry, one) for one in registry), *map(trouble_view, registry.troubles())]

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.kernel.state import NodeState
 from perdure.runtime.coordinator.leftovers import list_active
-from perdure.runtime.worker.claims import claim_name, root_of
+from perdure.runtime.worker.claim_file import claim_name, root_of
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source

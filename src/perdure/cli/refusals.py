@@ -192,7 +192,7 @@ def _add(source: Source, problems: tuple[Any, ...]) -> Compiled:
 def add_problems(source: Source, compiled: Compiled, problems: tuple[Any, ...]) -> Compiled:
     """A compiled source with more problems, each once and with its line."""
     from perdure.model.placement import place
-    from perdure.nodes.checks import joined
+    from perdure.nodes.config_checks import joined
 
     if source.kind is not None:
         problems = place(problems, source.text, source.kind)

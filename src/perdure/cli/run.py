@@ -12,10 +12,10 @@ from perdure import functions
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
 from perdure.cli.parameters import correlation_option, tag_option
-from perdure.cli.terminal.results import divert
 from perdure.cli.terminal.session import Session
+from perdure.cli.terminal.stdout import divert
 from perdure.cli.where import Where, where_options
-from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
+from perdure.kernel.run_ids import RUN_ID, RUN_ID_RULE
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source
@@ -111,8 +111,8 @@ def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
     """Refuse missing inputs, and with them everything else that is wrong, before anything is started. Unknown inputs
     alone are a warning."""
     from perdure.cli.source import warn_unknown
-    from perdure.expressions.inputs import apply_defaults, find_unknown
-    from perdure.expressions.schemas import SchemaInvalid, check
+    from perdure.expressions.json_schema import SchemaInvalid, check
+    from perdure.expressions.run_inputs import apply_defaults, find_unknown
 
     required = schema.get("required", ()) if isinstance(schema, dict) else ()
     whole = apply_defaults(schema, inputs)
@@ -288,7 +288,7 @@ class LocalRun(Session):
 
     async def _check(self, engine: Any) -> Any:
         """Check the definition also for what only the database knows, such as its blobs."""
-        from perdure.cli.calls import check_files, folders_of
+        from perdure.cli.function_checks import check_files, folders_of
         from perdure.cli.problems import count, show_problems
         from perdure.cli.refusals import add_problems, check_contents
 

@@ -45,7 +45,7 @@ def schema(output: Path | None, as_json: bool) -> None:
 def read_schema() -> str:
     import json
 
-    from perdure.model.schema import Kind, describe_language
+    from perdure.model.definition_schema import Kind, describe_language
     from perdure.nodes import installed
 
     kinds = [Kind(one.name, one.aliases, one.description, one.config_schema) for one in installed()]

@@ -12,8 +12,8 @@ import msgspec
 
 from perdure import functions
 from perdure.cli.exits import say
-from perdure.cli.terminal.results import diverted
 from perdure.cli.terminal.speech import style
+from perdure.cli.terminal.stdout import diverted
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -79,7 +79,7 @@ def _read_python(file: str) -> Source:
 def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compiled:
     """Add the problems of the child workflows that come with a definition, since they are registered with it."""
     from perdure.nodes import installed
-    from perdure.nodes.checks import find_more_problems, joined
+    from perdure.nodes.config_checks import find_more_problems, joined
 
     problems = [
         msgspec.structs.replace(problem, message=f"child workflow '{child.ir.name}': {problem.message}")
@@ -94,7 +94,7 @@ def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> C
     """Add problems that the compiler cannot see, with their lines: conditions, schemas, configs of node types."""
     from perdure.model.placement import place
     from perdure.nodes import installed
-    from perdure.nodes.checks import find_more_problems, joined
+    from perdure.nodes.config_checks import find_more_problems, joined
 
     problems = find_more_problems(compiled, installed())
     return joined(compiled, problems if data is None else place(problems, data, kind))
@@ -147,7 +147,7 @@ def _read_as(text: str, name: str, schema: Any) -> Any:
     part = properties.get(name) if isinstance(properties, dict) else None
     if part is None or value == text:
         return value
-    from perdure.expressions.schemas import SchemaInvalid, fits
+    from perdure.expressions.json_schema import SchemaInvalid, fits
 
     inner = {"$defs": schema["$defs"], **part} if isinstance(part, dict) and "$defs" in schema else part
     try:
@@ -158,7 +158,7 @@ def _read_as(text: str, name: str, schema: Any) -> Any:
 
 def warn_unknown(schema: Any, inputs: Any) -> None:
     """Warn about unknown inputs: a typo in the name of an optional one would go unnoticed."""
-    from perdure.expressions.inputs import find_unknown
+    from perdure.expressions.run_inputs import find_unknown
 
     for said in find_unknown(schema, inputs):
         warn(said)

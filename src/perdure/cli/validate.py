@@ -63,7 +63,7 @@ def _check_calls(source: Source, file: str, modules: tuple[str, ...], where: Whe
     """Problems with the functions that a definition names; those of a Python file are known already."""
     if source.kind is None:
         return ()
-    from perdure.cli.calls import check_files, check_imported, folders_of
+    from perdure.cli.function_checks import check_files, check_imported, folders_of
 
     if modules:
         from perdure.cli.source import import_modules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from perdure.client import views as v
-from perdure.client.calls import Call, get, given, post
+from perdure.client.http_calls import Call, get, given, post
 from perdure.client.operations import AsyncNoun, Noun, Page, listing, operation
 
 PAGE = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.client import views as v
-from perdure.client.calls import Call, get
+from perdure.client.http_calls import Call, get
 from perdure.client.operations import AsyncNoun, Noun, Page, listing, operation
 
 PAGE = 100

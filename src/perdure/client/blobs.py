@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.client import views as v
-from perdure.client.calls import Call, path_of, read_bytes
+from perdure.client.http_calls import Call, path_of, read_bytes
 from perdure.client.operations import AsyncNoun, Noun, operation
 
 PAGE = 100

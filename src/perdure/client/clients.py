@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from perdure.client.approvals import Approvals, AsyncApprovals
 from perdure.client.audit import AsyncAudit, Audit
 from perdure.client.blobs import AsyncBlobs, Blobs
-from perdure.client.calls import is_header
 from perdure.client.conversation import PREFIX, Options
 from perdure.client.dead_letters import AsyncDeadLetters, DeadLetters
+from perdure.client.http_calls import is_header
 from perdure.client.keys import AsyncKeys, Keys
 from perdure.client.runs import AsyncRuns, Runs
 from perdure.client.sockets import AsyncSender, Sender, Verify

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
-from perdure.client.calls import Call
 from perdure.client.errors import ApiError, Invalid, RateLimited, Unavailable, Unreachable, read_error
+from perdure.client.http_calls import Call
 from perdure.plain import NotData, encode
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypedDi
 
 import msgspec
 
-from perdure.client.calls import Call
+from perdure.client.http_calls import Call
 from perdure.client.sockets import AsyncSender, Sender
 
 P = ParamSpec("P")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from perdure.client import views as v
-from perdure.client.calls import Call, get, given, is_header, post
 from perdure.client.errors import Invalid
+from perdure.client.http_calls import Call, get, given, is_header, post
 from perdure.client.operations import AsyncNoun, Noun, Page, Written, listing, operation, streaming
 from perdure.client.workflows import register_children
 from perdure.clock import system

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import httpx2
 
 from perdure import clock as clocks
-from perdure.client.calls import Call
 from perdure.client.conversation import Options, Pause, Sending, talk
+from perdure.client.http_calls import Call
 from perdure.client.streams import Stream
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from typing import Any
 import httpx2
 import msgspec
 
-from perdure.client.calls import Call
 from perdure.client.conversation import Options, Pause, Sending, backoff, error_of, prepare, unreachable
 from perdure.client.errors import ApiError
+from perdure.client.http_calls import Call
 
 MEDIA_TYPE = "text/event-stream"
 SILENT_SECONDS = 45.0

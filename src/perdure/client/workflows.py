@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.client import views as v
-from perdure.client.calls import Call, delete, get, given, path_of, post, put
+from perdure.client.http_calls import Call, delete, get, given, path_of, post, put
 from perdure.client.operations import AsyncNoun, Noun, Page, Written, listing, operation
 
 PAGE = 100

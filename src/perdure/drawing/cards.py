@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from perdure.drawing.icons import ICONS
+from perdure.drawing.layout_plan import Size
 from perdure.drawing.picture import Arrow, Box
-from perdure.drawing.plan import Size
-from perdure.drawing.texts import cut, measure, measure_code, wrap
+from perdure.drawing.text_width import cut, measure, measure_code, wrap
 
 TITLE, DETAIL, NOTE, LABEL = 13.0, 11.0, 10.5, 10.5
 """Font sizes."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from perdure.drawing.plan import Plan
+from perdure.drawing.layout_plan import Plan
 
 Point = tuple[float, float]
 _PORT_STEP = 18.0

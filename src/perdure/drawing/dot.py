@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure.drawing.layout import Direction
 from perdure.drawing.picture import Arrow, Box, Picture
 from perdure.drawing.style import STATES, state_group
-from perdure.drawing.texts import cut
+from perdure.drawing.text_width import cut
 
 _SHAPES = {"input": "oval", "output": "oval", "trigger": "oval", "human": "house", "wait": "hexagon"}
 _MANY = {"workflow", "map"}

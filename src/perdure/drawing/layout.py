@@ -14,10 +14,10 @@ from typing import Literal
 
 import msgspec
 
+from perdure.drawing.coordinates import Extent, Tie, place, straighten
 from perdure.drawing.curves import Point, Route, draw_routes
+from perdure.drawing.layout_plan import Chain, Plan, Size, Vertex, Wire
 from perdure.drawing.order import Layers, Segment
-from perdure.drawing.places import Extent, Tie, place, straighten
-from perdure.drawing.plan import Chain, Plan, Size, Vertex, Wire
 from perdure.drawing.ranks import Link, find_backward, rank
 
 Direction = Literal["down", "right"]

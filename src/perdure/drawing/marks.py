@@ -6,9 +6,9 @@ from typing import Any
 
 from perdure.drawing.picture import Marks
 from perdure.drawing.words import say_duration
+from perdure.kernel.run_view import run_view
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, State
-from perdure.kernel.view import run_view
 
 
 def mark_run(state: State, seen: Seen = JOURNAL) -> Marks:

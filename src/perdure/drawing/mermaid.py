@@ -7,7 +7,7 @@ import re
 from perdure.drawing.layout import Direction
 from perdure.drawing.picture import Arrow, Box, Picture
 from perdure.drawing.style import STATES, state_group
-from perdure.drawing.texts import cut
+from perdure.drawing.text_width import cut
 
 _SHAPES: dict[str, tuple[str, str]] = {
     "input": ("([", "])"),

@@ -12,8 +12,8 @@ from perdure.drawing.cards import ICON, LABEL, PADDING, Card, Label, make_card, 
 from perdure.drawing.curves import Point, Route
 from perdure.drawing.icons import ICONS, OTHER
 from perdure.drawing.layout import Direction, Layout, Place, lay_out
+from perdure.drawing.layout_plan import Wire
 from perdure.drawing.picture import Arrow, Box, Picture
-from perdure.drawing.plan import Wire
 from perdure.drawing.style import (
     FONT,
     PAPER,

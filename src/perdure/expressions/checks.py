@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perdure.expressions.conditions import find_problems
-from perdure.expressions.schemas import SchemaInvalid, check, compile_schema, find_mistake
+from perdure.expressions.json_schema import SchemaInvalid, check, compile_schema, find_mistake
 from perdure.expressions.templates import find_mistake as find_template_mistake
+from perdure.expressions.verdicts import find_problems
 from perdure.model.ir import IR, Condition, Node
 from perdure.model.problems import Path, Problem, format_path
 from perdure.model.references import templates

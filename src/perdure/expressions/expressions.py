@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perdure.expressions import values as v
+from perdure.expressions import arithmetic as v
 from perdure.expressions.at_hand import pick, resolve
 from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsBlob

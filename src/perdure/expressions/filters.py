@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.expressions.budget import CHARACTERS_A_STEP, Budget
-from perdure.expressions.namespace import Missing, describe_type, get_item
-from perdure.expressions.values import (
+from perdure.expressions.arithmetic import (
     Trouble,
     add,
     check_number,
@@ -28,6 +26,8 @@ from perdure.expressions.values import (
     to_json,
     to_text,
 )
+from perdure.expressions.budget import CHARACTERS_A_STEP, Budget
+from perdure.expressions.namespace import Missing, describe_type, get_item
 
 _UNSET: Any = object()
 _SORTING = 4  # steps to put one item in its place

@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.expressions.at_hand import NOTHING, AtHand, pick
 from perdure.expressions.budget import Budget
-from perdure.kernel.inputs import Evidence, LoopView, Seen
+from perdure.kernel.causal_past import Evidence, LoopView, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 

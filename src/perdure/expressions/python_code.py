@@ -1,6 +1,6 @@
 """Python conditions: what a sandbox is given to do, and the check of the code before it is stored.
 
-Nothing runs here. `evaluate` of `conditions.py` raises `NeedsVerdict` with a job from this file; the process that has a
+Nothing runs here. `evaluate` of `verdicts.py` raises `NeedsVerdict` with a job from this file; the process that has a
 sandbox runs it (`perdure.sandbox`) and puts the answer at hand under the job's key.
 """
 

@@ -18,9 +18,9 @@ from perdure.expressions.at_hand import AtHand, resolve
 from perdure.expressions.budget import Budget
 from perdure.expressions.errors import ContentLost
 from perdure.expressions.namespace import Missing, Parts, Run, describe_path, follow, outcome, view_loop
-from perdure.expressions.segments import BlobRef
+from perdure.expressions.rendered_config import BlobRef
+from perdure.kernel.causal_past import Seen
 from perdure.kernel.commands import Question
-from perdure.kernel.inputs import Seen
 from perdure.kernel.segments import has_sealed
 from perdure.model.ir import IR, Node, Reference
 from perdure.model.references import BadExpression, find_in_expression

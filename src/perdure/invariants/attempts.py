@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.invariants import guards, past
+from perdure.invariants.flow import expect, fail_edges, fire, follow_route, is_unlet, resolve_all, win
 from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
-from perdure.invariants.tokens import expect, fail_edges, fire, follow_route, is_unlet, resolve_all, win
 from perdure.kernel import events as e
 from perdure.kernel.values import Route
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from perdure.invariants import attempts, generations, runs, tokens, waits
+from perdure.invariants import attempts, flow, generations, runs, waits
 from perdure.invariants.graph import Library
 from perdure.invariants.model import RUN_OVER, Model, Violation
 from perdure.kernel import events as e
@@ -101,8 +101,8 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.NodesCancelled: attempts.each(attempts.cancelled, "reason"),
     e.NodeCompensating: attempts.compensating,
     e.NodeCompensated: attempts.compensated,
-    e.LoopAdvanced: tokens.advanced,
-    e.LoopEnded: tokens.ended,
+    e.LoopAdvanced: flow.advanced,
+    e.LoopEnded: flow.ended,
     e.ApprovalRequested: waits.requested,
     e.ApprovalVoted: waits.voted,
     e.ApprovalDelegated: waits.delegated,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from perdure.invariants.flow import speaks_outside
 from perdure.invariants.graph import Edge, Graph
 from perdure.invariants.model import ERROR, FAILED, SKIPPED, TAKEN, Act, Key, Loop, Model
-from perdure.invariants.tokens import speaks_outside
 from perdure.kernel import events as e
 from perdure.kernel.events import Scope
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perdure.invariants import guards, past
+from perdure.invariants.flow import resolve
 from perdure.invariants.graph import Edge, Graph
 from perdure.invariants.model import ENDED, ERROR, FAILED, OPEN, RUN_OVER, SKIPPED, TAKEN, Act, Model
-from perdure.invariants.tokens import resolve
 from perdure.kernel import events as e
 
 TRANSITIONS: dict[str, set[str]] = {

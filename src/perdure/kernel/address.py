@@ -17,7 +17,7 @@ import re
 import msgspec
 
 from perdure.kernel.events import Scope
-from perdure.kernel.keys import place, root_of
+from perdure.kernel.run_ids import place, root_of
 
 LONGEST_ID = 500
 

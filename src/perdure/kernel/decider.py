@@ -13,9 +13,9 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
+from perdure.kernel.causal_past import Evidence
+from perdure.kernel.causal_past import evidence as gather
 from perdure.kernel.evolve import apply
-from perdure.kernel.inputs import Evidence
-from perdure.kernel.inputs import evidence as gather
 from perdure.kernel.state import Activation, Key, NodeState, State
 from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node

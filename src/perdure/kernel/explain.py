@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
-from perdure.kernel.keys import place
+from perdure.kernel.run_ids import place
 from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.settle import join_verdict
 from perdure.kernel.state import (

@@ -6,9 +6,9 @@ made ready again; whatever was decided only by those (a skip behind them, an edg
 
 from __future__ import annotations
 
+from perdure.kernel.causal_past import find_lacking, is_unrouted
 from perdure.kernel.edges import in_closed_iteration, is_unlet, latest, set_state, speaks_outside, touch, uncount, unfix
 from perdure.kernel.events import Scope
-from perdure.kernel.inputs import find_lacking, is_unrouted
 from perdure.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
 from perdure.kernel.values import Undo
 from perdure.model.ir import Edge, Node

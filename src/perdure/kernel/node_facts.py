@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import events as e
+from perdure.kernel.causal_past import may_wait
 from perdure.kernel.edges import (
     clear_timer,
     ensure,
@@ -20,7 +21,6 @@ from perdure.kernel.edges import (
 )
 from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
-from perdure.kernel.inputs import may_wait
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
 from perdure.kernel.values import with_data, with_step

@@ -7,10 +7,10 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import compensation, guards, loops, patches
 from perdure.kernel import events as e
+from perdure.kernel.causal_past import lacks_past
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closed_iteration, is_unlet, touch
 from perdure.kernel.generations import in_order
-from perdure.kernel.inputs import lacks_past
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
 from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, NodeState, RunState, key_of

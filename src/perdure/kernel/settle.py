@@ -11,9 +11,9 @@ from typing import Any, Literal
 from perdure.kernel import commands as c
 from perdure.kernel import compensation, loops
 from perdure.kernel import events as e
+from perdure.kernel.causal_past import Seen, evidence, find_lacking, may_wait, see
 from perdure.kernel.decider import Decider, Unknown, in_schedule
 from perdure.kernel.edges import in_closing_iteration, latest
-from perdure.kernel.inputs import Seen, evidence, find_lacking, may_wait, see
 from perdure.kernel.node_facts import skip
 from perdure.kernel.outcomes import exceed, fail_for_good, fail_join, is_to_be_routed, route_kept
 from perdure.kernel.segments import BlobRef

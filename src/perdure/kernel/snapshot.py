@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.kernel.inputs import may_wait
+from perdure.kernel.causal_past import may_wait
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import Activation, Approval, IntegrityError, Key, LoopRun, NodeState, State, Timer
 from perdure.model.ir import IR

@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.kernel.address import Address
 from perdure.kernel.events import Scope
-from perdure.kernel.keys import root_of
+from perdure.kernel.run_ids import root_of
 from perdure.kernel.values import Error, Route, Undo, Wait
 from perdure.model.ir import IR, Node
 

@@ -7,8 +7,8 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import compensation
 from perdure.kernel import events as e
+from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
-from perdure.kernel.inputs import Evidence, items
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, hold_back, schedule, send
 from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of

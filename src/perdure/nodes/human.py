@@ -11,7 +11,7 @@ from typing import Any
 
 from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import parse
-from perdure.expressions.schemas import find_mistake
+from perdure.expressions.json_schema import find_mistake
 from perdure.kernel.segments import has_refs
 from perdure.kernel.values import Wait
 from perdure.nodes.registry import Answer, Call, Failed, NodeType, Path, Suspended, has_template

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, get_args
 import msgspec
 
 from perdure.errors import PerdureError
-from perdure.expressions.schemas import SchemaInvalid, compile_schema
+from perdure.expressions.json_schema import SchemaInvalid, compile_schema
 from perdure.kernel.values import Wait
 from perdure.nodes.plugins import Plugin, PluginBroken, Plugins
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from perdure.expressions.json_schema import check as check_schema
 from perdure.expressions.leaves import has_leaf
 from perdure.expressions.operators import COMPARISONS
 from perdure.expressions.patterns import PatternError, compile_pattern
-from perdure.expressions.schemas import check as check_schema
 from perdure.pipeline import tables, texts
 from perdure.pipeline.errors import PipelineError
 from perdure.plain_text import cut

@@ -14,7 +14,18 @@ from typing import Any
 from perdure.expressions.budget import OverBudget
 from perdure.expressions.operators import Incomparable, compare, is_number
 from perdure.pipeline.errors import PipelineError
-from perdure.pipeline.rows import ABSENT, Read, Row, Table, as_table, check_rows, group_key, reader, sort_key, value_of
+from perdure.pipeline.table_rows import (
+    ABSENT,
+    Read,
+    Row,
+    Table,
+    as_table,
+    check_rows,
+    group_key,
+    reader,
+    sort_key,
+    value_of,
+)
 
 Step = dict[str, Any]
 Test = Callable[[Row], bool]

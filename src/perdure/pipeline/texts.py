@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from perdure.expressions.namespace import describe_type
 from perdure.expressions.patterns import Pattern, PatternError, compile_pattern
 from perdure.pipeline.errors import PipelineError
-from perdure.pipeline.rows import Row, as_table, reader, value_of
+from perdure.pipeline.table_rows import Row, as_table, reader, value_of
 from perdure.plain_text import cut
 
 Step = dict[str, Any]

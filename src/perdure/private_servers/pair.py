@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from perdure.errors import Refused
 from perdure.private_servers.postgres import Postgres, get_installation
-from perdure.private_servers.users import can_enter, server_user
+from perdure.private_servers.system_user import can_enter, server_user
 from perdure.private_servers.valkey import Valkey, get_program
 
 PRIVATE = 0o711 if os.geteuid() == 0 else 0o700

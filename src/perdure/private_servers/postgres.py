@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from perdure.errors import SettingsInvalid
 from perdure.private_servers.errors import ServerFailed
-from perdure.private_servers.users import as_user, server_user
+from perdure.private_servers.system_user import as_user, server_user
 
 PATIENCE_SECONDS = 60.0
 READY = "database system is ready to accept"  # also a standby's line, which goes on with: read-only connections

@@ -18,7 +18,7 @@ from typing import BinaryIO, Self
 from perdure.clock import system
 from perdure.errors import SettingsInvalid
 from perdure.private_servers.errors import ServerFailed
-from perdure.private_servers.users import as_user
+from perdure.private_servers.system_user import as_user
 
 PATIENCE_SECONDS = 20.0
 LONGEST_SOCKET = 100

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from perdure.blobs import BlobDamaged, BlobMissing
-from perdure.expressions.inputs import apply_defaults, find_unknown
-from perdure.expressions.schemas import SchemaInvalid
+from perdure.expressions.json_schema import SchemaInvalid
+from perdure.expressions.run_inputs import apply_defaults, find_unknown
 from perdure.model import Problem
 from perdure.model.ir import IR, Node
 from perdure.model.problems import Path, format_path
-from perdure.nodes.checks import Mistake, find_misfits
+from perdure.nodes.config_checks import Mistake, find_misfits
 from perdure.nodes.registry import has_template
 
 Find = Callable[[str, str, int | None], Awaitable[IR | None]]

@@ -22,7 +22,7 @@ from perdure.model.ir import IR
 from perdure.model.placement import place, read_path
 from perdure.model.problems import format_path
 from perdure.model.reader import Format
-from perdure.nodes.checks import find_more_problems, joined
+from perdure.nodes.config_checks import find_more_problems, joined
 from perdure.nodes.registry import Registry
 from perdure.runtime.called import Find, check_called
 from perdure.runtime.coordinator.fetcher import LARGEST_BYTES, read_aside

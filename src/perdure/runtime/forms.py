@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.contents import Contents
-from perdure.expressions.schemas import SchemaInvalid, check
+from perdure.expressions.json_schema import SchemaInvalid, check
 from perdure.journal import Journal
 from perdure.kernel import events as e
 

@@ -14,7 +14,7 @@ from perdure.blobs import INLINE_BYTES
 from perdure.clock import Clock
 from perdure.contents import Contents
 from perdure.errors import NotFound
-from perdure.expressions.inputs import apply_defaults
+from perdure.expressions.run_inputs import apply_defaults
 from perdure.journal import Journal, RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.state import State

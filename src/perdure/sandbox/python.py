@@ -23,7 +23,7 @@ from perdure.expressions.at_hand import Lost
 from perdure.expressions.python_code import Job
 from perdure.places import Places
 from perdure.plain_text import cut
-from perdure.sandbox.limits import confine
+from perdure.sandbox.process_limits import confine
 
 PROCESSES = 4
 """How many conditions run side by side; slow ones hold up those beyond that."""

@@ -107,7 +107,7 @@ class JournalSource:
         return await self._engine.library.get(event.ir)
 
     async def look(self, state: State, *, blind: bool) -> Seen:
-        return await self._engine.sight.of(state)
+        return await self._engine.work_reports.of(state)
 
 
 async def take_over(engine: Engine, *, work: bool = True) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 from perdure.model.definition import RESERVED_IDS
 from perdure.sdk.errors import BuildError
 from perdure.sdk.graph import Node
-from perdure.sdk.paths import Parts, as_operand, cel_literal, cel_path, template_literal, template_path
+from perdure.sdk.value_paths import Parts, as_operand, cel_literal, cel_path, template_literal, template_path
 
 MARK = re.compile(r"⟪pErdure(=?) (\d+) [^⟫]*⟫")
 """The text that an f-string holds in place of a handle. Its odd case makes `.lower()` and its kind noticeable."""

@@ -21,8 +21,8 @@ import msgspec
 
 from perdure import functions
 from perdure.errors import PerdureError, Refused
-from perdure.expressions.inputs import find_unknown
-from perdure.kernel.keys import RUN_ID, RUN_ID_RULE
+from perdure.expressions.run_inputs import find_unknown
+from perdure.kernel.run_ids import RUN_ID, RUN_ID_RULE
 from perdure.kernel.state import NodeState
 from perdure.model import Compiled, compile_definition, compile_text
 from perdure.nodes.task import explain_misfit
@@ -31,10 +31,10 @@ from perdure.plain import NotData, to_data
 from perdure.runtime.failures import show_details
 from perdure.runtime.worker.context import running_loop
 from perdure.runtime.worker.threads import ThreadPool
+from perdure.sdk.annotations import convert_value, needs_conversion
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
 from perdure.sdk.follower import Follower, JournalSource, take_over
-from perdure.sdk.schemas import convert_value, needs_conversion
 from perdure.sdk.single import as_workflow
 from perdure.sdk.tasks import Task
 from perdure.sdk.workflows import Workflow

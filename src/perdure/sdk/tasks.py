@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from perdure import functions
 from perdure.nodes.task import Shape, explain_misfit
 from perdure.runtime.worker.context import Context, LocalContext
+from perdure.sdk.annotations import converter, hints_of, schema_of
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
 from perdure.sdk.options import NODE_OPTIONS, TASK_OPTIONS, NodeOptions, TaskOptions, check_names, is_lenient, make_node
-from perdure.sdk.schemas import converter, hints_of, schema_of
 
 if TYPE_CHECKING:
     from perdure.model import Compiled

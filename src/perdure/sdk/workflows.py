@@ -14,11 +14,11 @@ from perdure.model import Compiled, compile_definition
 from perdure.model.garbage import no_collection
 from perdure.nodes.task import explain_misfit
 from perdure.plain import NotData, to_data
+from perdure.sdk.annotations import allows_null, hints_of, lift_definitions, schema_of
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError
 from perdure.sdk.handles import Handle, InputRoot, parts_of, root_of
 from perdure.sdk.options import NODE_OPTIONS, NodeOptions, check_names, make_node
-from perdure.sdk.schemas import allows_null, hints_of, lift_definitions, schema_of
 from perdure.sdk.tasks import Task
 
 P = ParamSpec("P")

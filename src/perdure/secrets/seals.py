@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from perdure.errors import PerdureError
-from perdure.kernel.keys import root_of
+from perdure.kernel.run_ids import root_of
 from perdure.kernel.segments import SEALED, is_sealed
 from perdure.secrets.keyring import Keyring
 

@@ -18,14 +18,14 @@ from perdure.errors import NotFound, Refused
 from perdure.journal import Page, RunFilter, RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.explain import explain
+from perdure.kernel.run_view import nodes_view
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State
-from perdure.kernel.view import nodes_view
 from perdure.model import Compiled, DefinitionError
 from perdure.runtime.coordinator.children import explain_children
 from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.coordinator.requests import Request
-from perdure.runtime.coordinator.sight import list_seen
+from perdure.runtime.coordinator.work_reports import list_seen
 from perdure.runtime.portions import in_portions
 from perdure.service.approvals import Approvals
 from perdure.service.attempts import attempts_of
@@ -191,7 +191,7 @@ class Runs(Starts):
 
     async def _seen(self, state: State, at: int | None = None) -> Seen:
         """What is executed of the run now; of a past moment, only what the journal tells."""
-        return JOURNAL if at is not None else await self._engine.sight.of(state)
+        return JOURNAL if at is not None else await self._engine.work_reports.of(state)
 
     async def working(self, run_id: str) -> View:
         """The tasks of a run that are executed now: by which worker, and since when."""
@@ -234,7 +234,7 @@ class Runs(Starts):
             async for events in batches:
                 if events:
                     yield events
-                found = WorkingTasks(await self._engine.sight.list_tasks(run_id))
+                found = WorkingTasks(await self._engine.work_reports.list_tasks(run_id))
                 looks = 0 if events or found != told else looks + 1
                 if found != told:
                     told = found
@@ -450,7 +450,7 @@ async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool
 async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str, float]:
     """The time since when a task of each run is executed, for runs whose journals say nothing of a start yet."""
     waiting = [one.run_id for one in records if one.row.started_at is None and one.row.ended_at is None]
-    return await engine.sight.find_starts(waiting) if waiting else {}
+    return await engine.work_reports.find_starts(waiting) if waiting else {}
 
 
 def explain_nodes(

@@ -13,10 +13,10 @@ import msgspec
 
 from perdure import functions
 from perdure.errors import Refused
-from perdure.expressions.inputs import find_unknown
+from perdure.expressions.run_inputs import find_unknown
 from perdure.functions import FunctionNotAllowed
 from perdure.model.ir import IR
-from perdure.nodes.checks import find_refused_functions
+from perdure.nodes.config_checks import find_refused_functions
 from perdure.runtime.coordinator.requests import KEY_USED, Request, key_outlived
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.tenancy import Tenancy

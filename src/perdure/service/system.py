@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.access import Permission, Principal
 from perdure.errors import NotFound
 from perdure.model.problems import Problems
-from perdure.nodes.view import trouble_view, type_view
+from perdure.nodes.type_view import trouble_view, type_view
 from perdure.service.views import View
 from perdure.transport import WorkerSeen
 
@@ -47,7 +47,7 @@ class System:
 
     async def workers(self) -> View:
         """The workers that execute tasks. One that was silent for `worker_dead_seconds` is dead, and soon forgotten."""
-        items = [_worker_view(seen, self._engine.sight.is_alive(seen)) for seen in await self._seen()]
+        items = [_worker_view(seen, self._engine.work_reports.is_alive(seen)) for seen in await self._seen()]
         if not self._whole:
             items = [{**one, "host": None, "pid": None, "running": None} for one in items]
         return {"items": items, "next_cursor": None}
@@ -63,7 +63,7 @@ class System:
             return queues.setdefault(name, {"queue": name, **counts})
 
         for seen in await self._seen():
-            for name in seen.beat.queues if self._engine.sight.is_alive(seen) else ():
+            for name in seen.beat.queues if self._engine.work_reports.is_alive(seen) else ():
                 queue = get(name)
                 queue["workers"] += 1
                 queue["slots"] += seen.beat.slots
@@ -90,8 +90,8 @@ async def list_workers(engine: Engine) -> list[WorkerSeen]:
 
 async def count_workers(engine: Engine) -> dict[str, int] | None:
     """How many workers are alive and dead. None: the transport cannot be asked."""
-    workers, blind = await engine.sight.ask_workers() if engine.distributed else (await list_workers(engine), "")
-    alive = sum(map(engine.sight.is_alive, workers))
+    workers, blind = await engine.work_reports.ask_workers() if engine.distributed else (await list_workers(engine), "")
+    alive = sum(map(engine.work_reports.is_alive, workers))
     return None if blind else {"alive": alive, "dead": len(workers) - alive}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.journal import Appended, Commit, Conflict, HeldBy, HolderLock, JournalUnavailable, OutcomeUnknown
 from perdure.leases import Leased, Leases
 from perdure.simulation.leases import MemoryLeases
-from perdure.simulation.memory import MemoryJournal
+from perdure.simulation.memory_journal import MemoryJournal
 
 if TYPE_CHECKING:
     from perdure.simulation.process import Process

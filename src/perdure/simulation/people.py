@@ -19,7 +19,7 @@ from perdure.kernel.events import Scope
 from perdure.model import Compiled
 from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.simulation import stubs as s
-from perdure.simulation.checks import Failed
+from perdure.simulation.history_checks import Failed
 from perdure.simulation.users import PATIENCE_SECONDS, Users, _quietly
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.timekeeper import Timekeeper
-from perdure.runtime.worker.claims import Claims, claim_name
+from perdure.runtime.worker.claim_file import Claims, claim_name
 from perdure.runtime.worker.worker import Worker
 from perdure.settings import Settings
 from perdure.simulation.blobs import SimBlobs

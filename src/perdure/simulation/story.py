@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import events as e
-from perdure.kernel.keys import place
+from perdure.kernel.run_ids import place
 from perdure.kernel.values import Error
 
 TOLD = {"event", "fault", "dies", "starts", "user", "network", "world", "time", "FAILED"}

@@ -18,7 +18,7 @@ from perdure.nodes.registry import NodeType, Registry
 from perdure.outcomes import Abort, Chosen, Failure
 from perdure.runtime.worker.context import Context
 from perdure.simulation import stubs as s
-from perdure.simulation.checks import Failed
+from perdure.simulation.history_checks import Failed
 from perdure.simulation.samples import sample
 
 if TYPE_CHECKING:

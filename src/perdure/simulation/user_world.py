@@ -21,9 +21,9 @@ from perdure.model import ir as irs
 from perdure.model.ir import IR, Node
 from perdure.simulation import faults
 from perdure.simulation import stubs as s
-from perdure.simulation.checks import Failed
 from perdure.simulation.clock import EPOCH
-from perdure.simulation.memory import MemoryJournal
+from perdure.simulation.history_checks import Failed
+from perdure.simulation.memory_journal import MemoryJournal
 from perdure.simulation.people import RUN, People
 from perdure.simulation.plan import Plan
 from perdure.simulation.story import describe

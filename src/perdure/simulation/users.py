@@ -12,8 +12,8 @@ from perdure.errors import PerdureError
 from perdure.model import Compiled
 from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.simulation import graphs
-from perdure.simulation.checks import Failed
 from perdure.simulation.faults import USER
+from perdure.simulation.history_checks import Failed
 from perdure.simulation.loop import SimTask
 from perdure.simulation.process import EngineProcess, Terminal
 

@@ -31,12 +31,12 @@ from perdure.runtime.parts import EngineStopped
 from perdure.sandbox import Sandbox
 from perdure.simulation import graphs
 from perdure.simulation.blocks import Definition
-from perdure.simulation.checks import Checks, Failed
 from perdure.simulation.clock import SimClock
 from perdure.simulation.faults import Chaos
 from perdure.simulation.handlers import Handlers
+from perdure.simulation.history_checks import Checks, Failed
 from perdure.simulation.loop import HOST, Host, SimLoop
-from perdure.simulation.memory import MemoryJournal
+from perdure.simulation.memory_journal import MemoryJournal
 from perdure.simulation.plan import Plan
 from perdure.simulation.process import EngineProcess, Process, WorkerProcess
 from perdure.simulation.store import Store

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from perdure.errors import PerdureError
 from perdure.expressions.checks import check_parts
-from perdure.expressions.inputs import apply_defaults
-from perdure.expressions.schemas import check
+from perdure.expressions.json_schema import check
+from perdure.expressions.run_inputs import apply_defaults
 from perdure.model import Compiled, DefinitionError, compile_definition, compile_text
 from perdure.model.ir import IR
 from perdure.plain import NotData, to_data

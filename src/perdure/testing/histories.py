@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.simulation.checks import Failed
+from perdure.simulation.history_checks import Failed
 from perdure.simulation.people import RUN
 from perdure.simulation.plan import Plan
 from perdure.simulation.samples import sample

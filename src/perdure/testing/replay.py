@@ -16,7 +16,7 @@ import msgspec
 
 from perdure.errors import PerdureError
 from perdure.kernel import segments
-from perdure.kernel.keys import is_child, place
+from perdure.kernel.run_ids import is_child, place
 from perdure.outcomes import Chosen, Failure
 from perdure.simulation.stubs import TRIVIAL, Call, Decision, Signal, nobody
 from perdure.testing.definitions import Definition, load

@@ -8,7 +8,7 @@ from typing import Any
 
 from perdure.blob_stores.memory import MemoryObjects
 from perdure.blob_stores.objects import ObjectBlobs
-from perdure.blob_stores.urls import open_store
+from perdure.blob_stores.store_url import open_store
 from perdure.blobs import BlobStore
 from perdure.clock import system
 from perdure.simulation.blobs import SimBlobs

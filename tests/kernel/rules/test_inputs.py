@@ -4,7 +4,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.inputs import evidence, parents
+from perdure.kernel.causal_past import evidence, parents
 from perdure.model.ir import Reference
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, node, start

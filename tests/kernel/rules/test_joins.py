@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel.inputs import evidence, parents
+from perdure.kernel.causal_past import evidence, parents
 from perdure.kernel.values import Wait
 from perdure.model.ir import Reference
 from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, items, node, pick, problems, start

@@ -4,8 +4,8 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
+from perdure.kernel.causal_past import parents
 from perdure.kernel.decide import advance
-from perdure.kernel.inputs import parents
 from perdure.kernel.state import State
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, again, node, pick, problems, start

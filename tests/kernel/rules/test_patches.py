@@ -5,7 +5,7 @@ import pytest
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.inputs import evidence, parents
+from perdure.kernel.causal_past import evidence, parents
 from perdure.kernel.segments import BlobRef
 from perdure.model.ir import Reference
 from tests.kernel.driver import Run, compiled

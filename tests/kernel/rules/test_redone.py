@@ -6,8 +6,8 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import settle
+from perdure.kernel.causal_past import find_lacking
 from perdure.kernel.explain import explain
-from perdure.kernel.inputs import find_lacking
 from perdure.kernel.values import Error
 from tests.kernel.driver import Run
 from tests.kernel.rules.graphs import UNDO, child, end_child, node, start, undone

@@ -7,8 +7,8 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
+from perdure.kernel.causal_past import parents
 from perdure.kernel.decide import advance, decide
-from perdure.kernel.inputs import parents
 from perdure.kernel.values import Error
 from tests.kernel.driver import fold
 from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, noting, pick, problems, start

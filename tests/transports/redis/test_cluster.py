@@ -18,12 +18,12 @@ from perdure.journal import partition_of
 from perdure.limits import Ask, Entered, Limit
 from perdure.transport import Delivery, TransportUnavailable
 from perdure.transports.redis import open_redis
-from perdure.transports.redis.address import Address, parse
 from perdure.transports.redis.blocking_cluster_link import BlockingClusterLink
 from perdure.transports.redis.cluster_link import ClusterLink
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.names import Keys
 from perdure.transports.redis.scripts import all_scripts
 from perdure.transports.redis.server_link import ServerLink
+from perdure.transports.redis.server_url import Address, parse
 from perdure.transports.redis.slots import SLOTS, place, read_slots, slot_of
 from tests.conformance.transport.messages import beat, claim, receive, result, settle, soon, task
 from tests.proxy import Proxy

@@ -11,7 +11,7 @@ import pytest
 
 from perdure.transport import TransportUnavailable
 from perdure.transports.redis import RedisTransport, cluster_link
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.names import Keys
 from tests.conformance.transport.messages import beat, result, soon, task
 from tests.servers.redis_cluster import Node, RedisCluster
 from tests.transports.redis.conftest import Opener

@@ -6,8 +6,8 @@ import contextlib
 import pytest
 
 from perdure.clock import system
-from perdure.transports.redis.address import Address, parse
 from perdure.transports.redis.connection import Connection, ConnectionLost, ReplyError, connect
+from perdure.transports.redis.server_url import Address, parse
 
 
 @contextlib.asynccontextmanager

@@ -11,8 +11,8 @@ import pytest
 from perdure.errors import SettingsInvalid
 from perdure.transport import TransportFull, TransportUnavailable
 from perdure.transports.redis import open_redis
-from perdure.transports.redis.address import Address, parse
-from perdure.transports.redis.server import ServerTooOld, judge
+from perdure.transports.redis.server_check import ServerTooOld, judge
+from perdure.transports.redis.server_url import Address, parse
 from tests.conformance.transport.messages import beat, claim, task
 from tests.servers.redis import RedisServer
 

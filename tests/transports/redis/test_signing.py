@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from perdure.transports.envelopes import Keyring
-from perdure.transports.redis.keys import Keys
+from perdure.transports.redis.names import Keys
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
 from tests.transports.redis.helpers import Coordinator, wait_for_more, wait_until, work
 

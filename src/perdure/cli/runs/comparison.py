@@ -35,7 +35,7 @@ def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> No
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return
-    from perdure.kernel.keys import place
+    from perdure.kernel.run_ids import place
 
     rows = [
         [

@@ -38,7 +38,7 @@ _LINES_SECONDS = 2 * PAUSE_SECONDS
 def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> None:
     """Show the journal of a run: everything that happened, in order."""
     from perdure.cli.backend import read_run
-    from perdure.kernel.keys import place
+    from perdure.kernel.run_ids import place
 
     page = asyncio.run(read_run(where, run_id, lambda backend: backend.runs.events, after, limit))
     if as_json:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.others import look_around, tell
 from perdure.kernel import events as e
-from perdure.kernel.keys import root_of
+from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import State
 from perdure.sdk.follower import Follower, take_over
 

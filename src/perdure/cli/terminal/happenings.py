@@ -8,7 +8,7 @@ from perdure.cli.exits import say
 from perdure.cli.terminal.lines import error_text
 from perdure.cli.terminal.output import duration, hour, paint
 from perdure.kernel import events as e
-from perdure.kernel.keys import place
+from perdure.kernel.run_ids import place
 from perdure.kernel.state import State
 
 _ENDS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunRolledBack)

@@ -7,7 +7,7 @@ from typing import Any
 from perdure.cli.exits import say
 from perdure.cli.terminal.output import count, duration, hour, paint, say_zone, shorten
 from perdure.kernel import events as e
-from perdure.kernel.keys import place
+from perdure.kernel.run_ids import place
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.ir import Node

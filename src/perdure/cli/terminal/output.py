@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from perdure.cli.terminal.results import results
 from perdure.cli.terminal.speech import echo, echo_json, style, width_of, wrap
+from perdure.cli.terminal.stdout import results
 from perdure.clock import system
 from perdure.plain_text import clean_line
 

@@ -19,7 +19,7 @@ from perdure.client import ApiError, AsyncClient
 from perdure.clock import system
 from perdure.errors import NotFound
 from perdure.kernel import events as e
-from perdure.kernel.keys import place
+from perdure.kernel.run_ids import place
 from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, State
 from perdure.model import compile_definition

@@ -11,8 +11,8 @@ import sys
 from typing import IO, TYPE_CHECKING, Any
 
 from perdure.cli.exits import ExitCode, say, say_details, say_error
-from perdure.cli.terminal.results import results
 from perdure.cli.terminal.speech import echo
+from perdure.cli.terminal.stdout import results
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend

@@ -12,13 +12,13 @@ from perdure.blobs import BlobDamaged, BlobMissing
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.expressions.errors import ContentLost, NotAtHand
-from perdure.expressions.inputs import apply_defaults
-from perdure.expressions.schemas import SchemaInvalid
-from perdure.expressions.schemas import check as check_value
+from perdure.expressions.json_schema import SchemaInvalid
+from perdure.expressions.json_schema import check as check_value
+from perdure.expressions.run_inputs import apply_defaults
 from perdure.journal import Journal
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
-from perdure.kernel.keys import root_of
+from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import NodeState, RunState, State
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
@@ -26,7 +26,7 @@ from perdure.runtime.coordinator.continuations import child_notice
 from perdure.runtime.coordinator.fetcher import Fetcher
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, Message, Noticed, Resumed
 from perdure.runtime.coordinator.renderer import Renderer
 

@@ -38,7 +38,7 @@ from perdure.runtime.coordinator.inbox import Handling
 from perdure.runtime.coordinator.incarnation import Incarnation
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
 from perdure.runtime.coordinator.pace import Pace
 from perdure.runtime.coordinator.partition_share import Share

@@ -17,7 +17,7 @@ from perdure.expressions.errors import NotAtHand
 from perdure.expressions.namespace import outcome
 from perdure.kernel import commands as c
 from perdure.kernel import segments
-from perdure.kernel.inputs import Seen
+from perdure.kernel.causal_past import Seen
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.extremes import WHY, has_many

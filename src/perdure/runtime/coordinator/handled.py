@@ -28,7 +28,7 @@ from perdure.clock import Clock
 from perdure.journal import Journal
 from perdure.runtime.coordinator.quarantine import Quarantined
 from perdure.runtime.patience import insist
-from perdure.runtime.worker.claims import refuse_linked
+from perdure.runtime.worker.claim_file import refuse_linked
 
 DEATHS = 2
 """The number of deaths after which the run at hand is not handled again."""

@@ -14,14 +14,14 @@ from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
-from perdure.kernel.keys import root_of
+from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import NodeState, State
 from perdure.runtime.coordinator.batch import Batch
 from perdure.runtime.coordinator.fetcher import Fetcher
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.incarnation import Incarnation
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import (
     Asked,
     BeginAsked,

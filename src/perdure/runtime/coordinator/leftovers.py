@@ -9,7 +9,7 @@ from typing import Literal
 from perdure.clock import Clock
 from perdure.journal import Journal, RunRecord
 from perdure.runtime.patience import insist
-from perdure.runtime.worker.claims import root_of
+from perdure.runtime.worker.claim_file import root_of
 
 Others = Literal["all", "uncrashed", "none"]
 """Which unfinished runs of other processes are taken up: all, those that were not being executed when their process

@@ -12,8 +12,8 @@ import msgspec
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStoreUnavailable
 from perdure.clock import Clock
 from perdure.errors import NotFound, StoreUnavailable
-from perdure.expressions.inputs import apply_defaults, find_unknown
-from perdure.expressions.schemas import check
+from perdure.expressions.json_schema import check
+from perdure.expressions.run_inputs import apply_defaults, find_unknown
 from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
 from perdure.kernel import commands as c
 from perdure.kernel import reruns

@@ -14,7 +14,7 @@ from perdure.errors import PerdureError
 from perdure.expressions.errors import NotAtHand
 from perdure.kernel.segments import MASKED, BlobRef, Secret, Segment, Segments, is_sealed
 from perdure.kernel.state import Activation, State
-from perdure.nodes.checks import find_mistakes
+from perdure.nodes.config_checks import find_mistakes
 from perdure.nodes.registry import Registry, has_template
 from perdure.nodes.task import NO_FUNCTION
 from perdure.runtime.coordinator.cache import Cache

@@ -23,11 +23,11 @@ from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
 from perdure.runtime.coordinator.fetcher import Fetcher
 from perdure.runtime.coordinator.limiter import Limiter
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.memory import Memory
+from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, Fetched, Message
 from perdure.runtime.coordinator.pace import Pace
 from perdure.runtime.coordinator.renderer import Renderer
-from perdure.runtime.worker.claims import root_of
+from perdure.runtime.worker.claim_file import root_of
 from perdure.transport import Task, TasksTooLarge
 
 _INHERITED = "inherited"

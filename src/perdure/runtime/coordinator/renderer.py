@@ -16,18 +16,18 @@ from perdure.blobs import INLINE_BYTES, InvalidBlobRef, full_ref, parse_ref, ref
 from perdure.clock import Clock
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost, pick, resolve
 from perdure.expressions.budget import Budget
-from perdure.expressions.conditions import evaluate
 from perdure.expressions.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
+from perdure.expressions.json_schema import check as check_value
+from perdure.expressions.json_schema import find_misfits
 from perdure.expressions.namespace import Namespace, Run, outcome
-from perdure.expressions.schemas import check as check_value
-from perdure.expressions.schemas import find_misfits
-from perdure.expressions.segments import find_secret
+from perdure.expressions.rendered_config import find_secret
 from perdure.expressions.sight import sensitive_paths
 from perdure.expressions.templates import find_urls, has_literal_host, render
+from perdure.expressions.verdicts import evaluate
 from perdure.kernel import commands as c
-from perdure.kernel import keys, segments
+from perdure.kernel import run_ids, segments
 from perdure.kernel.address import Address
-from perdure.kernel.inputs import Evidence, Seen, evidence, parents
+from perdure.kernel.causal_past import Evidence, Seen, evidence, parents
 from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State
@@ -37,7 +37,7 @@ from perdure.model.blob_content import join_config
 from perdure.model.extremes import WHY, has_many
 from perdure.model.ir import IR, SHORTEST_RATE_SECONDS, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
-from perdure.nodes.checks import explain_rendered, find_refused_call
+from perdure.nodes.config_checks import explain_rendered, find_refused_call
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
 from perdure.runtime.coordinator import gatherer
 from perdure.runtime.coordinator.cache import Cache
@@ -290,7 +290,7 @@ class Renderer:
             isolation=node.isolation,
             effect="idempotent" if undo else node.effect,
             sensitive=() if undo else node.sensitive,
-            sealed=bool(sensitive_paths(state.ir)) or keys.is_child(state.run_id) or state.sealed_for != "",
+            sealed=bool(sensitive_paths(state.ir)) or run_ids.is_child(state.run_id) or state.sealed_for != "",
             sealed_for=state.sealed_for,
             incarnation=incarnation,
             correlation_id=state.correlation_id,
@@ -412,7 +412,7 @@ class Renderer:
                 return self._outputs(run, ir, question.evidence)
             case _:
                 sensitive = sensitive_paths(ir)
-                may_hold = sensitive or keys.is_child(run.id) or sealed_for
+                may_hold = sensitive or run_ids.is_child(run.id) or sealed_for
                 open_sealed = self._opener(run.tenant, sealed_for or run.id) if may_hold else None
                 return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed, budget)
 

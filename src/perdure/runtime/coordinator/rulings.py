@@ -25,7 +25,7 @@ from perdure.kernel.state import Activation, NodeState
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Asked, Inline, Message
 from perdure.runtime.coordinator.renderer import Renderer
-from perdure.runtime.worker.claims import claim_name
+from perdure.runtime.worker.claim_file import claim_name
 
 N = NodeState
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from perdure.blobs import INLINE_BYTES
 from perdure.outcomes import NotDone
 from perdure.runtime.failures import describe
-from perdure.runtime.worker.results import Left
+from perdure.runtime.worker.handler_results import Left
 from perdure.transport import Result, Task
 
 End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]

@@ -21,7 +21,7 @@ from perdure.kernel.segments import HoldsSegments, has_refs
 from perdure.plain_text import cut, find_text_trouble
 from perdure.runtime.worker.capture import describe
 from perdure.runtime.worker.encoder import is_light
-from perdure.runtime.worker.inputs import copy_plain
+from perdure.runtime.worker.handler_inputs import copy_plain
 from perdure.runtime.worker.outputs import check_output, check_step
 from perdure.runtime.worker.sayings import LONGEST_STEP
 from perdure.threads import aside

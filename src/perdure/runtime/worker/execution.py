@@ -22,19 +22,19 @@ from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import cut
 from perdure.runtime.worker.attempt import Attempt
 from perdure.runtime.worker.capture import heard
-from perdure.runtime.worker.claims import Claims
+from perdure.runtime.worker.claim_file import Claims
 from perdure.runtime.worker.context import Context, running_loop
+from perdure.runtime.worker.deadline_watch import Watch
+from perdure.runtime.worker.handler_inputs import Filling
+from perdure.runtime.worker.handler_results import Leaving, Left, is_quick
 from perdure.runtime.worker.handlers import Found, Handlers
-from perdure.runtime.worker.inputs import Filling
 from perdure.runtime.worker.isolation import Duties, ProcessPool
 from perdure.runtime.worker.logs import LONGEST
 from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
-from perdure.runtime.worker.results import Leaving, Left, is_quick
 from perdure.runtime.worker.sayings import choice_of, plain
 from perdure.runtime.worker.stalls import Timed
 from perdure.runtime.worker.threads import ThreadPool
-from perdure.runtime.worker.watch import Watch
 from perdure.transport import Result, Task, Transport, TransportUnavailable
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from perdure.nodes.checks import explain_rendered
+from perdure.nodes.config_checks import explain_rendered
 from perdure.nodes.registry import Handler, Registry
 
 CLOSE_SECONDS = 5.0

@@ -31,7 +31,7 @@ from perdure.plain_text import LOOKED_AT
 from perdure.runtime.failures import describe
 from perdure.runtime.worker import capture
 from perdure.runtime.worker.context import Context, running_loop
-from perdure.runtime.worker.inputs import load
+from perdure.runtime.worker.handler_inputs import load
 from perdure.runtime.worker.outputs import encode_output
 from perdure.runtime.worker.sayings import choice_of, plain
 from perdure.transport import Task

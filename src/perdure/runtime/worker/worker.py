@@ -23,16 +23,16 @@ from perdure.nodes.registry import Registry
 from perdure.runtime.coordinator.renderer import named_function
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.attempt import Attempt, End
-from perdure.runtime.worker.claims import Claims
+from perdure.runtime.worker.claim_file import Claims
+from perdure.runtime.worker.deadline_watch import Watch
 from perdure.runtime.worker.execution import Execution
+from perdure.runtime.worker.handler_inputs import Filling
+from perdure.runtime.worker.handler_results import Leaving
 from perdure.runtime.worker.handlers import Handlers
 from perdure.runtime.worker.heartbeat import Heartbeat, LoopLag
-from perdure.runtime.worker.inputs import Filling
 from perdure.runtime.worker.isolation import ProcessPool
 from perdure.runtime.worker.reporter import Reporter
-from perdure.runtime.worker.results import Leaving
 from perdure.runtime.worker.threads import ThreadPool
-from perdure.runtime.worker.watch import Watch
 from perdure.secrets.vault import Vault
 from perdure.tempo import TEMPO
 from perdure.transport import (

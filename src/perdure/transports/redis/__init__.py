@@ -8,9 +8,9 @@ from perdure.clock import Clock, system
 from perdure.journal import PARTITIONS
 from perdure.tempo import TEMPO, Tempo
 from perdure.transports.envelopes import Keyring
-from perdure.transports.redis.address import parse
-from perdure.transports.redis.keys import Keys
-from perdure.transports.redis.server import is_cluster
+from perdure.transports.redis.names import Keys
+from perdure.transports.redis.server_check import is_cluster
+from perdure.transports.redis.server_url import parse
 from perdure.transports.redis.transport import RedisTransport
 
 __all__ = ["RedisTransport", "open_redis"]

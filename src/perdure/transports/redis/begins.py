@@ -15,9 +15,9 @@ from perdure.clock import Clock
 from perdure.journal import partition_of
 from perdure.transport import BeginRequest, Task, TransportUnavailable
 from perdure.transports.envelopes import EnvelopeRefused
-from perdure.transports.redis.keys import BEGIN_SECONDS, Keys
 from perdure.transports.redis.link import Link
 from perdure.transports.redis.messages import Answer, Messages, Wish
+from perdure.transports.redis.names import BEGIN_SECONDS, Keys
 from perdure.transports.redis.reader import number_of
 from perdure.transports.redis.results import run_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes

@@ -13,8 +13,8 @@ from typing import Any
 import redis
 
 from perdure.clock import Clock
-from perdure.transports.redis.address import Address
 from perdure.transports.redis.heart import Command, client_of, execute, load
+from perdure.transports.redis.server_url import Address
 from perdure.transports.redis.slots import SlotMap, key_of, place, read_slots, slot_of
 
 PAUSE_SECONDS = 0.05

@@ -13,9 +13,9 @@ import msgspec
 
 from perdure.clock import Clock
 from perdure.transports.envelopes import EnvelopeRefused
-from perdure.transports.redis.keys import BEGIN_SECONDS, Keys
 from perdure.transports.redis.link import Arguments, Link
 from perdure.transports.redis.messages import Answer, Messages
+from perdure.transports.redis.names import BEGIN_SECONDS, Keys
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
 

@@ -23,11 +23,11 @@ import msgspec
 from perdure.clock import Clock
 from perdure.transport import Result, Task, TransportUnavailable
 from perdure.transports.envelopes import EnvelopeRefused
-from perdure.transports.redis.keys import ADOPTED, Keys, encode, name_of
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
+from perdure.transports.redis.names import ADOPTED, Keys, encode, name_of
 from perdure.transports.redis.reader import order_of
-from perdure.transports.redis.tasks import TASK_SECONDS, Tasks, task_of
+from perdure.transports.redis.sent_tasks import TASK_SECONDS, Tasks, task_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 from perdure.turns import share_of
 

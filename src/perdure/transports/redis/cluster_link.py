@@ -14,11 +14,11 @@ from typing import Any
 
 from perdure.clock import Clock
 from perdure.transport import TransportUnavailable
-from perdure.transports.redis.address import Address
 from perdure.transports.redis.connection import ConnectionLost, ReplyError
-from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.link import Call, Link
+from perdure.transports.redis.names import Keys
 from perdure.transports.redis.server_link import ServerLink
+from perdure.transports.redis.server_url import Address
 from perdure.transports.redis.slots import SlotMap, key_of, place, read_slots, slot_of
 
 MAP_SECONDS = 15.0

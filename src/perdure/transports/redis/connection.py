@@ -16,7 +16,7 @@ from typing import Any, cast
 import hiredis
 
 from perdure.clock import Clock
-from perdure.transports.redis.address import Address
+from perdure.transports.redis.server_url import Address
 
 ReplyError = hiredis.ReplyError
 _NOTHING = object()

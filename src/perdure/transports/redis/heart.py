@@ -15,13 +15,13 @@ from redis.retry import Retry
 
 from perdure.clock import Clock
 from perdure.transport import TransportUnavailable, WorkerBeat
-from perdure.transports.redis.address import Address
 from perdure.transports.redis.claims import Claim
-from perdure.transports.redis.keys import ADOPTED, REGISTRY_SECONDS, Keys, probe
 from perdure.transports.redis.link import is_wrong_type
 from perdure.transports.redis.messages import NOBODY, Messages
+from perdure.transports.redis.names import ADOPTED, REGISTRY_SECONDS, Keys, probe
 from perdure.transports.redis.reader import text_of
 from perdure.transports.redis.scripts import all_scripts
+from perdure.transports.redis.server_url import Address
 
 _log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
 from perdure.limits import LEASE_SECONDS, SLICES, Ask, Entered, Full, Limit
-from perdure.transports.redis.keys import Keys, encode
 from perdure.transports.redis.link import Arguments, Call, Link
-from perdure.transports.redis.tasks import batches
+from perdure.transports.redis.names import Keys, encode
+from perdure.transports.redis.sent_tasks import batches
 from perdure.transports.redis.wakes import Wakes
 
 

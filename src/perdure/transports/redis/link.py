@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NoReturn
 
 from perdure.clock import Clock
 from perdure.transport import TransportClosed, TransportFull, TransportUnavailable
-from perdure.transports.redis.address import Address
 from perdure.transports.redis.connection import ConnectionLost, ReplyError
-from perdure.transports.redis.keys import Keys, probe
+from perdure.transports.redis.names import Keys, probe
 from perdure.transports.redis.scripts import all_scripts
+from perdure.transports.redis.server_url import Address
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0

@@ -26,11 +26,11 @@ from perdure.transport import CannotSend, CheckpointsRefused, Delivery, Result, 
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
-from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import LARGEST_RESULT, Messages, fields_of
+from perdure.transports.redis.names import Keys
 from perdure.transports.redis.reader import number_of, text_of
-from perdure.transports.redis.tasks import Tasks, batches
+from perdure.transports.redis.sent_tasks import Tasks, batches
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
 PAGE = 128

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from perdure.transports.redis import keys
+from perdure.transports.redis import names
 
 _FOLDER = Path(__file__).parent / "scripts"
-_HEAD = f"local WORKERS, COORDINATORS = '{keys.WORKERS}', '{keys.COORDINATORS}'\n"
+_HEAD = f"local WORKERS, COORDINATORS = '{names.WORKERS}', '{names.COORDINATORS}'\n"
 _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from perdure.clock import Clock
 from perdure.transport import TransportUnavailable
-from perdure.transports.redis.address import Address
 from perdure.transports.redis.connection import Connection, ReplyError, connect
-from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Link
+from perdure.transports.redis.names import Keys
+from perdure.transports.redis.server_url import Address
 
 LATE = 0.2
 """The part of the permitted time after which an answer counts as late: then other servers are asked first, where it

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.transports.redis.address import Address
+from perdure.transports.redis.server_url import Address
 
 SLOTS = 16384
 

@@ -26,21 +26,21 @@ from perdure.transport import (
     WorkerSeen,
 )
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
-from perdure.transports.redis.address import Address
 from perdure.transports.redis.begins import Begins
 from perdure.transports.redis.blocking_cluster_link import BlockingClusterLink
 from perdure.transports.redis.checkpoints import Checkpoints
 from perdure.transports.redis.claims import Claims
 from perdure.transports.redis.cluster_link import ClusterLink
 from perdure.transports.redis.heart import BlockingServerLink, Heart
-from perdure.transports.redis.keys import Keys
 from perdure.transports.redis.limits import RedisLimits
 from perdure.transports.redis.link import Arguments, Link
 from perdure.transports.redis.messages import Messages
+from perdure.transports.redis.names import Keys
 from perdure.transports.redis.results import Results, run_of
-from perdure.transports.redis.server import check
+from perdure.transports.redis.sent_tasks import Tasks
+from perdure.transports.redis.server_check import check
 from perdure.transports.redis.server_link import ServerLink
-from perdure.transports.redis.tasks import Tasks
+from perdure.transports.redis.server_url import Address
 from perdure.transports.redis.wakes import Wakes
 
 _log = logging.getLogger(__name__)

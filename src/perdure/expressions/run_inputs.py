@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from perdure.expressions.json_schema import SchemaInvalid
 from perdure.expressions.schema_cost import count_values
-from perdure.expressions.schemas import SchemaInvalid
 from perdure.spelling import suggest
 
 _DEEPEST = 32

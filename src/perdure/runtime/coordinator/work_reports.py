@@ -1,4 +1,4 @@
-"""Sight: which attempts are being executed now, as their workers report it.
+"""Work reports: which attempts are being executed now, as their workers report it.
 
 Embedded, the worker of this process tells, or the claims of the process that holds the database; distributed, the
 workers tell with their beats. Owns the way from these reports to what is shown (`perdure.kernel.seen`). Writes nothing,
@@ -16,7 +16,7 @@ from perdure.clock import Clock
 from perdure.kernel.address import Address, parse_task_id
 from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, NodeState, State
-from perdure.runtime.worker.claims import Claims, claim_name
+from perdure.runtime.worker.claim_file import Claims, claim_name
 from perdure.runtime.worker.worker import TOLD_SECONDS, Worker
 from perdure.transport import TransportUnavailable, WorkerSeen
 
@@ -27,7 +27,7 @@ Tasks = Mapping[str, Working]
 """What is being executed, by the id of the task or by what `claim_name` makes of it."""
 
 
-class Sight:
+class WorkReports:
     def __init__(
         self,
         clock: Clock,

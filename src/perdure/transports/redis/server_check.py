@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from perdure.clock import Clock
 from perdure.errors import PerdureError, SettingsInvalid
 from perdure.transport import TransportUnavailable
-from perdure.transports.redis.address import Address
 from perdure.transports.redis.connection import ReplyError, connect
 from perdure.transports.redis.link import Link
+from perdure.transports.redis.server_url import Address
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import pytest
 
 from perdure.limits import Ask, Limit
 from perdure.transport import Delivery
-from perdure.transports.redis import keys as names
-from perdure.transports.redis.keys import Keys, lane_of
+from perdure.transports.redis import names
+from perdure.transports.redis.names import Keys, lane_of
 from perdure.transports.redis.scripts import all_scripts
 from tests.conformance.transport.messages import beat, claim, result, soon, task
 from tests.transports.redis.helpers import Coordinator, wait_until, work
@@ -78,7 +78,7 @@ async def test_every_key_is_one_that_the_file_documents(opened):
 
 
 def test_no_key_is_named_anywhere_else():
-    sources = [path for path in [*FOLDER.glob("*.py"), *FOLDER.rglob("*.lua")] if path.name != "keys.py"]
+    sources = [path for path in [*FOLDER.glob("*.py"), *FOLDER.rglob("*.lua")] if path.name != "names.py"]
     assert len(sources) > 25
     guilty = [
         path.name

@@ -16,7 +16,7 @@ import msgspec
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable, parse_ref
 from perdure.clock import Clock
 from perdure.expressions.errors import TemplateError
-from perdure.expressions.segments import fill
+from perdure.expressions.rendered_config import fill
 from perdure.kernel import segments
 from perdure.kernel.segments import HoldsSegments, has_sealed
 from perdure.outcomes import Failure

@@ -14,9 +14,9 @@ import msgspec
 
 from perdure import functions
 from perdure.expressions.checks import check_parts
+from perdure.expressions.json_schema import compile_schema
 from perdure.expressions.leaves import has_leaf
-from perdure.expressions.schemas import compile_schema
-from perdure.expressions.segments import BlobRef, Secret, Segments
+from perdure.expressions.rendered_config import BlobRef, Secret, Segments
 from perdure.model.definition import NODE_KEYS
 from perdure.model.ir import IR, Node
 from perdure.model.policies import TYPE_ALIASES

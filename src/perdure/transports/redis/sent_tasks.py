@@ -19,9 +19,9 @@ from perdure.clock import Clock
 from perdure.tempo import Tempo
 from perdure.transport import QueueSeen, Task, TasksTooLarge, WorkerSeen
 from perdure.transports.envelopes import EnvelopeRefused
-from perdure.transports.redis.keys import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.link import Arguments, Call, Link
 from perdure.transports.redis.messages import Messages, fields_of
+from perdure.transports.redis.names import ADOPTED, FORGOTTEN_SECONDS, REGISTRY_SECONDS, Keys, lane_of
 from perdure.transports.redis.reader import number_of, shown, text_of
 
 BATCH = 200

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from perdure.expressions import cel, cross_node, jsonpath, python_code, schemas
+from perdure.expressions import cel, cross_node, json_schema, jsonpath, python_code
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost
 from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsVerdict
@@ -127,18 +127,18 @@ def _schema(spec: Spec, sight: Sight, seen: Seen) -> bool:
     output = sight.output()
     schema = sight.fetch(spec["schema_ref"], "schema_ref") if "schema_ref" in spec else spec["schema"]
     try:
-        fits = schemas.fits(schema, output, sight.budget)
+        fits = json_schema.fits(schema, output, sight.budget)
         if sight.room > 0:
             sight.room -= 1
             seen["output"] = "fits the schema" if fits else _explain_misfit(schema, output)
-    except schemas.SchemaInvalid as error:
+    except json_schema.SchemaInvalid as error:
         raise Undecided(str(error), error.code) from None
     return fits is not spec.get("invert", False)
 
 
 def _explain_misfit(schema: Any, output: Any) -> str:
     """Where the output does not fit and by which keyword; never the value found there."""
-    places = schemas.find_misfits(schema, output, _SHOWN_PROBLEMS)
+    places = json_schema.find_misfits(schema, output, _SHOWN_PROBLEMS)
     return cut(f"does not fit the schema: {', '.join(places)}")
 
 
@@ -302,7 +302,7 @@ _KINDS: dict[str, Callable[[Spec, Sight, Seen], bool]] = {
 _CHECKS: dict[str, Callable[[Spec], str | None]] = {
     "cel": lambda spec: cel.check(spec["expression"]),
     "jsonpath": jsonpath.check,
-    "schema_validation": lambda spec: schemas.find_mistake(spec["schema"]) if "schema" in spec else None,
+    "schema_validation": lambda spec: json_schema.find_mistake(spec["schema"]) if "schema" in spec else None,
     "cross_node_comparison": _check_cross_node,
     "python_sandbox": lambda spec: python_code.check(spec["code"]) if "code" in spec else None,
 }
