@@ -13,7 +13,7 @@ import pytest
 
 from perdure.errors import StoreUnavailable
 from perdure.invariants import Checker
-from perdure.journal import DueTimer
+from perdure.journal import Command, DueTimer, Notice
 from perdure.kernel import commands as c
 from perdure.kernel.state import RunState, State
 from perdure.model import compile_definition
@@ -25,7 +25,7 @@ from perdure.runtime.coordinator.quarantine import Quarantine
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker.isolation import IsolatedProcess
 from perdure.simulation import hands
-from perdure.simulation.history_checks import Checks
+from perdure.simulation.history_checks import Checks, Failed
 from perdure.simulation.plan import Plan, make_plan
 from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate
@@ -121,6 +121,27 @@ def test_a_run_on_its_way_to_the_journal_is_not_missed_there() -> None:
         world: Any = SimpleNamespace(engines=[process], store=Store(4), fail=lambda failed: told.append(str(failed)))
         Checks(world).live()
     assert told == ["J5: engine0 has run r in memory, the journal does not"]
+
+
+def _wait_with(world: World, *, hear_at: float) -> float:
+    """How long a history goes on whose runs are over, with a continuation and a command that are heard then."""
+    store = world.store
+    world.users.unstarted.clear()
+    store.notices[1] = Notice(1, "r~2", "r", b"{}")
+    store.commands["c"] = Command(1, "c", "r~2", 0.0, b"{}")
+    world.loop.call_later(hear_at, store.notices.clear)
+    world.loop.call_later(2 * hear_at, store.answers.setdefault, "c", (b"{}", 0.0))
+    world.loop.run_until_complete(world.loop.run_in(world.loop.world, world._finish()))
+    return world.loop.time()
+
+
+def test_a_history_does_not_end_while_a_continuation_or_a_command_waits_to_be_heard() -> None:
+    assert _wait_with(World(make_plan(0)), hear_at=100.0) >= 200.0
+
+
+def test_a_continuation_that_is_never_heard_is_a_finding() -> None:
+    with pytest.raises(Failed, match="R2: nobody hears notice 1 for r~2"):
+        _wait_with(World(make_plan(0)), hear_at=1000.0)
 
 
 # -- the kernel --------------------------------------------------------------------------------------------------------

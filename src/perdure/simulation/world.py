@@ -264,7 +264,8 @@ class World:
         end, idle = self.loop.time() + self.plan.fault_seconds, 0.0
         while (left := end - self.loop.time()) > 0 and idle < IDLE_SECONDS:
             await self._wait(min(left, 5.0))
-            over = not self.users.unstarted and not any(self.is_open(run_id) for run_id in self.store.runs)
+            open_runs = any(self.is_open(run_id) for run_id in self.store.runs)
+            over = not (self.users.unstarted or open_runs or self._unheard())
             idle = idle + 5.0 if over else 0.0
 
     async def _wait(self, seconds: float) -> None:
@@ -310,9 +311,17 @@ class World:
         record = self.store.runs.get(run_id)
         return record is not None and record.row.ended_at is None
 
+    def _unheard(self) -> list[str]:
+        """The notices and commands that are still to be heard: from one of them a run may begin."""
+        store = self.store
+        notices = [f"notice {one.notice_id} for {one.run_id}" for one in store.notices.values()]
+        commands = [one for one in store.commands.values() if one.command_id not in store.answers]
+        return [*notices, *(f"command {one.command_id} for {one.run_id}" for one in commands)]
+
     async def _finish(self) -> None:
         """Let every process and person do their part until nothing is open."""
         progress: dict[str, tuple[int, float]] = {}
+        left: dict[str, float] = {}
         begun, longest = self.loop.time(), LONGEST + self.furthest_ahead
         while True:
             await self._wait(5.0)
@@ -321,7 +330,13 @@ class World:
             if self.users.unstarted:
                 await self.users.start_rest()
                 continue
+            left = {one: left.get(one, now) for one in self._unheard()}
+            for one, since in left.items():
+                if now - since > QUIET_SECONDS:
+                    raise Failed("R2", f"nobody hears {one}")
             if not open_runs:
+                if left:
+                    continue
                 if now - self.rolled_back_at > NOTICE_SECONDS and not self.users.asking:
                     return
                 continue
