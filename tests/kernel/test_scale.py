@@ -22,7 +22,7 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
-from perdure.kernel.state import State
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error, Wait
 from perdure.model import compile_definition
 from perdure.model.ir import IR, decode, encode
@@ -228,6 +228,63 @@ def signals(size: int) -> Steps:
         yield
 
 
+def wait_for(name: str) -> c.Suspend:
+    return c.Suspend(at=1.0, address=Address("run", name), wait=Wait(kind="signal", name="go", until=9.0))
+
+
+def run_node(state: State, number: int) -> Activation:
+    found = state.find(f"n{number}")
+    assert found is not None
+    return found
+
+
+def unconsumed(size: int) -> Steps:
+    """Signals that come after many others for which nothing waits."""
+    state = begun(compiled({"id": "n"}))
+    for _ in range(size):
+        do(state, c.Signal(at=1.0, name="go"))
+    yield
+    while True:
+        do(state, c.Signal(at=1.0, name="go"))
+        yield
+
+
+def consumed(size: int) -> Steps:
+    """Waits that take signals, of which many more are there."""
+    state = begun(compiled(*({"id": f"n{i}"} for i in range(SMALL))))
+    for i in range(size):
+        do(state, c.Signal(at=1.0, name="go", payload=i))
+    yield
+    for i in range(SMALL):
+        do(state, wait_for(f"n{i}"))
+        assert run_node(state, i).output == i
+        yield
+
+
+def same_waits(size: int) -> Steps:
+    """Signals for one name that many wait for."""
+    state = begun(compiled(*({"id": f"n{i}"} for i in range(size))))
+    for i in range(size):
+        do(state, wait_for(f"n{i}"))
+    yield
+    for i in range(size):
+        do(state, c.Signal(at=1.0, name="go"))
+        assert run_node(state, i).state == "completed"
+        yield
+
+
+def given_up(size: int) -> Steps:
+    """Waits for one name that end by time, the last one first."""
+    state = begun(compiled(*({"id": f"n{i}", "on_failure": "park"} for i in range(size))))
+    timers = []
+    for i in range(size):
+        timers += [effect.timer for effect in do(state, wait_for(f"n{i}")).effects if isinstance(effect, c.SetTimer)]
+    yield
+    for timer in reversed(timers):
+        assert len(do(state, c.FireTimer(at=9.0, timer=timer)).events) == 2
+        yield
+
+
 def cost(make: Callable[[int], Steps], size: int) -> float:
     """Seconds for one step, the best of a few stretches of it."""
     steps = make(size)
@@ -242,7 +299,11 @@ def cost(make: Callable[[int], Steps], size: int) -> float:
     return best
 
 
-@pytest.mark.parametrize("make", [completions, retries, iterations, items, compensations, races, signals])
+KINDS = [completions, retries, iterations, items, compensations, races]
+SIGNALS = [signals, unconsumed, consumed, same_waits, given_up]
+
+
+@pytest.mark.parametrize("make", KINDS + SIGNALS)
 def test_the_cost_of_an_event_does_not_grow_with_the_run(make):
     small, large = cost(make, SMALL), cost(make, SMALL * TIMES)
     print(f"{make.__name__}: {small * 1e6:.0f} µs at {SMALL}, {large * 1e6:.0f} µs at {SMALL * TIMES}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer, ensure, set_state, timer_name
+from perdure.kernel.signal_lines import leave
 from perdure.kernel.state import OPEN, RUN_TRANSITIONS, Activation, IntegrityError, NodeState, RunState, State
 from perdure.kernel.values import Undo
 
@@ -66,8 +67,7 @@ def stop_waiting(state: State, activation: Activation) -> None:
     if wait.kind in ("timer", "delay"):
         clear_timer(state, timer_name(state, wait.kind if wait.kind == "delay" else "wait", activation))
     elif wait.kind == "signal":
-        rest = [key for key in state.signal_waits.get(wait.name, ()) if key != activation.key]
-        state.put(state.signal_waits, wait.name, rest)
+        leave(state, wait.name)
         clear_timer(state, timer_name(state, "wait", activation))
     elif wait.kind == "approval":
         clear_timer(state, timer_name(state, "approval", activation))

@@ -22,6 +22,7 @@ from perdure.kernel.edges import (
 from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
 from perdure.kernel.segments import BlobRef
+from perdure.kernel.signal_lines import join, take_signal
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
 from perdure.kernel.values import with_data, with_step
 
@@ -261,7 +262,7 @@ def _node_waiting(state: State, event: e.NodeWaiting) -> None:
         began(state, activation, event.at)
     set_state(state, activation, N.WAITING)
     if wait.kind == "signal":
-        state.put(state.signal_waits, wait.name, [*state.signal_waits.get(wait.name, ()), activation.key])
+        join(state, state.signal_waits, wait.name, (activation.key, wait))
     if wait.until is not None and wait.kind in ("timer", "delay", "signal"):
         kind: Any = "delay" if wait.kind == "delay" else "wait"
         set_timer(state, timer_name(state, kind, activation), Timer(wait.until, kind, activation.key))
@@ -283,10 +284,8 @@ def _node_resumed(state: State, event: e.NodeResumed) -> None:
     """End a wait. What follows (completion, failure, scheduling) has its own event."""
     activation = get(state, event)
     wait = activation.wait
-    if wait is not None and wait.kind == "signal":
-        taken = next((i for i, signal in enumerate(state.signals) if signal[1] == wait.name), None)
-        if taken is not None:
-            state.signals = state.signals[:taken] + state.signals[taken + 1 :]
+    if wait is not None and wait.kind == "signal" and wait.name in state.unconsumed:
+        take_signal(state, wait.name)
 
 
 @folds(e.NodeParked)

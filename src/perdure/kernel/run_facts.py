@@ -7,6 +7,7 @@ from perdure.kernel.edges import clear_timer, set_timer, touch_entries
 from perdure.kernel.facts import close_open, folds, get, set_run_state
 from perdure.kernel.generations import reopen
 from perdure.kernel.patches import install
+from perdure.kernel.signal_lines import join
 from perdure.kernel.state import IntegrityError, RunState, State, Timer
 from perdure.kernel.values import Undo
 
@@ -144,4 +145,5 @@ def _run_undelivered(state: State, event: e.RunUndelivered) -> None:
 def _run_signalled(state: State, event: e.RunSignalled) -> None:
     if event.signal:
         state.put(state.signals_seen, event.signal, event.seq)
-    state.signals = [*state.signals, (event.seq, event.name, event.payload)]
+    join(state, state.unconsumed, event.name, (event.seq, event.payload))
+    state.unconsumed_count += 1

@@ -11,7 +11,8 @@ import msgspec
 
 from perdure.kernel.causal_past import may_wait
 from perdure.kernel.segments import BlobRef
-from perdure.kernel.state import Activation, Approval, IntegrityError, Key, LoopRun, NodeState, State, Timer
+from perdure.kernel.signal_lines import join, waits
+from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Line, LoopRun, NodeState, State, Timer
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
@@ -94,9 +95,13 @@ def encode(state: State) -> bytes:
         visits=sorted(state.visits.items()),
         timers=dict(sorted(state.timers.items())),
         approvals=dict(sorted(state.approvals.items())),
-        signal_waits={name: keys for name, keys in sorted(state.signal_waits.items()) if keys},
+        signal_waits={name: _keys(state, line) for name, line in sorted(state.signal_waits.items())},
     )
     return _encoder.encode(snapshot)
+
+
+def _keys(state: State, line: Line) -> list[Key]:
+    return [entry[0] for entry in line.entries[line.head :] if waits(state, entry)]
 
 
 _SORTED = ("tags", "pauses", "signals_seen", "children", "triggers", "streams")
@@ -117,7 +122,7 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
     except msgspec.MsgspecError:
         return None
     state = State(
-        **{name: getattr(plain, name) for name in _PLAIN},
+        **{name: getattr(plain, name) for name in _PLAIN if name != "signals"},
         tally=dict(snapshot.tally),
         activations={a.key: a for a in snapshot.activations},
         loops={(run.loop, run.scope): run for run in snapshot.loops},
@@ -125,9 +130,14 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
         visits=dict(snapshot.visits),
         timers=snapshot.timers,
         approvals=snapshot.approvals,
-        signal_waits=snapshot.signal_waits,
         library=library,
     )
+    for seq, signal, payload in plain.signals:
+        join(state, state.unconsumed, signal, (seq, payload))
+    state.unconsumed_count = len(plain.signals)
+    for signal, keys in snapshot.signal_waits.items():
+        for key in keys:
+            join(state, state.signal_waits, signal, (key, state.activations[key].wait))
     for name in state.ir_hashes:
         if name not in library:
             raise IntegrityError(f"run {state.run_id}: its IR {name} is not at hand")
@@ -150,8 +160,8 @@ class _Version(msgspec.Struct):
     plain: dict[str, Any] = {}
 
 
-_fields = {name: State.__annotations__[name] for name in _PLAIN}
-_Plain = msgspec.defstruct("_Plain", [(f.name, f.type) for f in msgspec.structs.fields(State) if f.name in _fields])
+_types = {field.name: field.type for field in msgspec.structs.fields(State)} | {"signals": list[tuple[int, str, Any]]}
+_Plain = msgspec.defstruct("_Plain", [(name, _types[name]) for name in _PLAIN])
 
 _BLOB = 1
 """The msgpack extension of a blob reference, for which no map can pass."""

@@ -254,6 +254,20 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     data: Any = None
 
 
+class Line(msgspec.Struct):
+    """Entries in order of arrival; changed only through `signal_lines.py`."""
+
+    entries: list[tuple[Any, Any]] = []
+    head: int = 0
+    """How many entries at the front have left."""
+    gone: int = 0
+    """How many entries behind the head have left."""
+
+    @property
+    def first(self) -> tuple[Any, Any]:
+        return self.entries[self.head]
+
+
 _MISSING = object()
 _PULLED = object()
 
@@ -314,10 +328,12 @@ class State(msgspec.Struct, kw_only=True):
     """How often a node inside loops was visited; a node outside is visited once."""
     timers: dict[str, Timer] = {}
     approvals: dict[str, Approval] = {}
-    signals: list[tuple[int, str, Any]] = []
-    """Signals that were not consumed, oldest first: (seq, name, payload)."""
+    unconsumed: dict[str, Line] = {}
+    """Signals that were not consumed, in lines by name: (seq, payload)."""
+    unconsumed_count: int = 0
     signals_seen: dict[str, int] = {}
-    signal_waits: dict[str, list[Key]] = {}
+    signal_waits: dict[str, Line] = {}
+    """Activations that wait for a signal, in lines by its name: (key, wait)."""
     children: dict[str, Key] = {}
     undoable: list[Key] = []
     """Completed activations that have something to compensate, in order of completion."""
@@ -353,6 +369,13 @@ class State(msgspec.Struct, kw_only=True):
     @property
     def ir(self) -> IR:
         return self.irs[-1]
+
+    @property
+    def signals(self) -> list[tuple[int, str, Any]]:
+        """Signals that were not consumed, oldest first: (seq, name, payload)."""
+        lines = self.unconsumed.items()
+        found = [(seq, name, payload) for name, line in lines for seq, payload in line.entries[line.head :]]
+        return sorted(found, key=lambda signal: signal[0])
 
     @property
     def seal_name(self) -> str:

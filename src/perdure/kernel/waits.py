@@ -222,13 +222,13 @@ def signal(d: Decider, command: c.Signal) -> None:
 def deliver_signals(d: Decider, name: str) -> None:
     """Deliver in order: the oldest unconsumed signal goes to the activation that has waited longest (rule 37)."""
     while d.state.state not in (R.FAILING, R.CANCELLING, R.COMPENSATING):
-        payload = next((s for s in d.state.signals if s[1] == name), None)
-        waiting = d.state.signal_waits.get(name)
-        if payload is None or not waiting:
+        signals, waiting = d.state.unconsumed.get(name), d.state.signal_waits.get(name)
+        if signals is None or waiting is None:
             return
-        activation = d.state.activations[waiting[0]]
+        payload = signals.first[1]
+        activation = d.state.activations[waiting.first[0]]
         d.emit_for(e.NodeResumed, activation, reason=f"signal {name}")
-        accept(d, activation, output=payload[2])
+        accept(d, activation, output=payload)
         items_of(d, activation)
 
 

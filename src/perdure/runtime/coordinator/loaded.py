@@ -156,7 +156,9 @@ class Loaded:
         loaded from its events."""
         if self.grown > LARGEST_SNAPSHOT:
             return False
-        return self.state.seq - self.snapshot_seq >= max(SNAPSHOT_EVERY, len(self.state.activations))
+        state = self.state
+        parts = len(state.activations) + state.unconsumed_count + len(state.signals_seen)
+        return state.seq - self.snapshot_seq >= max(SNAPSHOT_EVERY, parts)
 
     def committed(self) -> None:
         """Forget what the last commit wrote, now that it is durable."""
