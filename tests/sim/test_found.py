@@ -123,6 +123,22 @@ def test_a_run_on_its_way_to_the_journal_is_not_missed_there() -> None:
     assert told == ["J5: engine0 has run r in memory, the journal does not"]
 
 
+def test_what_is_left_at_the_end_of_a_history_is_dropped_and_does_nothing_more() -> None:
+    """Its workers were said to end by an error: "coroutine ignored GeneratorExit"."""
+    drawn = make_plan(0)
+    few: dict[str, Any] = {"rates": {}, "shared": True, "divided": False, "workers": 2, "runs": 0, "inputs": []}
+    world = World(msgspec.structs.replace(drawn, **few), tracing=True)
+
+    async def break_off() -> None:
+        await asyncio.sleep(1)
+        world.fail(Failed("R2", "as a test wants"))
+
+    world.loop.run_in(world.loop.world, break_off())
+    lines = world.run().lines
+    assert lines is not None
+    assert [text for _, kind, text in lines if kind == "dies"] == []
+
+
 def _wait_with(world: World, *, hear_at: float) -> float:
     """How long a history goes on whose runs are over, with a continuation and a command that are heard then."""
     store = world.store

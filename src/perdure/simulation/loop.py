@@ -230,7 +230,8 @@ class SimLoop(asyncio.BaseEventLoop):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def abandon(self, hosts: list[Host]) -> None:
-        """Drop what is left, silently: the history is over."""
+        """Drop what is left, silently: the history is over. A task group waits for its tasks even while it is closed, so
+        its coroutine raises that it ignored that; nothing of a process is at fault."""
         asyncio._set_running_loop(self)  # a closing coroutine may ask for it, and would make one that stays open
         try:
             for _ in range(3):  # a closing coroutine may begin something

@@ -181,7 +181,7 @@ class Process:
 
     def crash(self, why: str) -> None:
         """Die as by kill -9: the operating system releases its lock and its connections, nothing else happens."""
-        if self.down:
+        if self.down or self.world.over:
             return
         self.down = True
         self.world.trace("dies", f"{self.life}: {why}")

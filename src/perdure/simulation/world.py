@@ -130,6 +130,8 @@ class World:
     # -- history -------------------------------------------------------------------------------------------------------
 
     def trace(self, kind: str, text: str, body: bytes = b"") -> None:
+        if self.over:
+            return
         now = self.loop.time()
         self._hash.update(f"{now:.6f} {kind} {text}".encode())
         if body:
