@@ -142,7 +142,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The same limit for one address; behind a proxy every connection comes from the proxy's."""
 
     max_streams_per_key: Count = 100
-    """How many live streams and waiting requests a key, or the subject of a token, may have open in one process."""
+    """How many live streams, exports and waiting requests a key, or the subject of a token, may have open in one process."""
 
     max_streams_per_tenant: Count = 400
     """The same limit for all keys and subjects of a tenant together."""

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from perdure.access import LOCAL, Permission
-from perdure.api import event_stream
+from perdure.api import event_stream, lasting_answer
 from perdure.engine import Engine
 from tests.api.helpers import API, served, serving
 from tests.api.test_runs import SIGNALLED, TWO
@@ -113,7 +113,7 @@ async def test_a_reader_that_leaves_is_forgotten(server):
 
 
 async def test_a_reader_that_takes_nothing_is_dropped(server, monkeypatch):
-    monkeypatch.setattr(event_stream, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(lasting_answer, "SLOW_SECONDS", 0.05)
     run_id = (await server.start(TWO, {"q": 1}))["run_id"]
     sent = []
 

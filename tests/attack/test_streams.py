@@ -2,13 +2,17 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 
 import jwt
 import pytest
 
 from perdure.access import Authenticator, issue_key, tokens
+from perdure.access.authenticator import REMEMBER_SECONDS
+from perdure.access.tokens import TokenRules, Tokens
 from perdure.api import Options
-from perdure.clock import system
+from perdure.api.lasting_answer import AGAIN_SECONDS
+from perdure.clock import SystemClock, system
 from perdure.engine import Engine
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import API, SECRET, bearer, served, serving, with_tokens
@@ -71,6 +75,132 @@ async def test_a_request_that_waits_takes_a_place_too(tmp_path):
         for run in (await server.ok("/runs"))["items"]:
             await server.ok(f"/runs/{run['run_id']}/cancel", {})
         assert (await waiting).status_code == 201
+
+
+LASTING = {
+    "stream": ("GET", "/runs/{run}/stream", None),
+    "stream with what is executed": ("GET", "/runs/{run}/stream?with=working", None),
+    "export": ("GET", "/runs/{run}/export", None),
+    "wait": ("POST", "/runs", {"definition": WAITING, "wait_seconds": 300}),
+    "wait for a run that was started before": ("POST", "/runs", {"definition": WAITING, "wait_seconds": 300}),
+}
+"""Every request that lasts. Pages of events and logs are answered at once: who reads on asks again."""
+
+
+class Shifted(SystemClock):
+    """A clock that a test can move."""
+
+    shift = 0.0
+
+    def now(self):
+        return super().now() + self.shift
+
+
+async def _endless(*_, **__):
+    """An export that its reader takes slowly."""
+
+    async def pieces():
+        yield '{"format":1'
+        await asyncio.Event().wait()
+
+    return pieces()
+
+
+@attack("S15", "whatever a credential has opened goes on without it")
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["revoked", "expired key", "expired token"])
+async def test_whatever_lasts_ends_by_the_next_checks_of_its_credential(tmp_path, monkeypatch, way):
+    """By the third at the latest: a key is remembered for a while. So on any machine it is less than a second, as long as the
+    machine itself gets to check."""
+    assert REMEMBER_SECONDS + AGAIN_SECONDS < 1
+    monkeypatch.setattr("perdure.service.runs.export_run", _endless)
+    clock = Shifted()
+    async with keyed(tmp_path, clock) as (server, keys):
+        ann, eve = ({"Authorization": f"Bearer {key.text}"} for key in keys)
+        if way == "expired token":
+            claims = {"sub": "eve", "tenant": "acme", "roles": ["admin"], "exp": int(clock.now()) + 3600}
+            eve = {"Authorization": f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"}
+        site = server.app.state.site
+        run_id = (await server.start(WAITING, wait=0, headers=ann))["run_id"]
+        await server.ok("/runs", {"definition": WAITING}, headers={**eve, "Idempotency-Key": "again"})
+        checked: Counter[str] = Counter()
+        gone = False
+        real = site.identify
+
+        async def identify(request):
+            if gone and "x-request-id" in request.headers:
+                checked[request.headers["x-request-id"]] += 1
+            return await real(request)
+
+        monkeypatch.setattr(site, "identify", identify)
+
+        async def ask(name, number):
+            method, path, body = LASTING[name]
+            headers = {**eve, "X-Request-Id": str(number)}
+            if "before" in name:
+                headers["Idempotency-Key"] = "again"
+            more = {} if body is None else {"json": body}
+            async with server.client.stream(method, API + path.format(run=run_id), headers=headers, **more) as response:
+                await until_closed(response)
+                return response.status_code
+
+        async with asyncio.TaskGroup() as group:
+            asked = {name: group.create_task(ask(name, number)) for number, name in enumerate(LASTING)}
+            await until_true(lambda: site.places.taken == len(LASTING), "all of them are open")
+            if way == "revoked":
+                await server.ok(f"/keys/{keys[1].key.key_id}", method="DELETE", headers=ann)
+            else:
+                clock.shift = 7200.0
+            gone = True
+        assert {name: task.result() for name, task in asked.items()} == {
+            name: 401 if name.startswith("wait") else 200 for name in LASTING
+        }
+        assert site.places.taken == 0
+        checks = {name: checked[str(number)] for number, name in enumerate(LASTING)}
+        assert all(1 <= count <= 3 for count in checks.values()), checks
+        clock.shift = 0.0
+        for run in (await server.ok("/runs", headers=ann))["items"]:
+            await server.ok(f"/runs/{run['run_id']}/cancel", {}, headers=ann)
+
+
+@contextlib.asynccontextmanager
+async def keyed(path, clock):
+    """A server that takes keys and tokens, and the keys of two administrators; the second has an end."""
+    engine = await Engine.open(f"sqlite:///{path / 'perdure.db'}")
+    try:
+        await engine.hold()
+        archive = archive_of(engine)
+        keys = [
+            await issue_key(
+                archive, engine.clock, tenant="acme", name=name, roles=("admin",), by="test", expires_at=expires_at
+            )
+            for name, expires_at in (("ann", None), ("eve", engine.clock.now() + 3600))
+        ]
+        tokens = Tokens(TokenRules(secret=SECRET), clock)
+        authenticator = Authenticator(archive, clock, keys=True, tokens=tokens)
+        async with served(engine, authenticator=authenticator) as server:
+            yield server, keys
+    finally:
+        await asyncio.wait_for(engine.close(0.5), DEADLINE)
+
+
+@attack("S14", "exports are opened without end")
+@pytest.mark.slow
+async def test_an_export_takes_a_place_and_leaves_it(tmp_path, monkeypatch):
+    options = Options(streams_per_key=1, streams_per_tenant=1)
+    async with serving(tmp_path, real=True, tokens=True, options=options) as server:
+        run_id = (await server.start(WAITING, wait=0, headers=bearer("ann")))["run_id"]
+        whole = await server.get(f"/runs/{run_id}/export", headers=bearer())
+        assert whole.json()["run"]["run_id"] == run_id
+        await until_true(lambda: server.app.state.site.places.taken == 0, "it left its place")
+        assert (await server.get("/runs/nothing/export", headers=bearer())).status_code == 404
+        assert server.app.state.site.places.taken == 0
+        monkeypatch.setattr("perdure.service.runs.export_run", _endless)
+        async with server.client.stream("GET", f"{API}/runs/{run_id}/export", headers=bearer()) as response:
+            assert response.status_code == 200
+            refused = await server.get(f"/runs/{run_id}/export", headers=bearer())
+            assert refused.status_code == 429
+        await until_true(lambda: server.app.state.site.places.taken == 0, "who left made room")
 
 
 async def until_closed(response):

@@ -1,5 +1,5 @@
-"""Limits that hold before a caller is authenticated: the size of request line and headers, the time they may take, the
-time of a body that is answered before its end, and the number of connections.
+"""Limits that hold whoever calls: the size of request line and headers, the time they may take, the time of a body that
+is answered before its end, the time in which an answer must be taken, and the number of connections.
 
 This is the only file that knows uvicorn's protocol class. What a connection may send after its headers is limited in
 `shell.py`, and how long it may take until it is answered in `request_reader.py`.
@@ -8,9 +8,12 @@ This is the only file that knows uvicorn's protocol class. What a connection may
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import resource
+import termios
+from array import array
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -24,6 +27,10 @@ HEAD_SECONDS = 10.0
 REST_SECONDS = 10.0
 """The time for the rest of a body whose request is answered: a client that still sends would not see the answer if the
 connection closed at once."""
+TAKE_SECONDS = 30.0
+"""How long a client may take for the next `TAKE_BYTES` of what it is sent. Otherwise an answer would wait in memory, and
+its connection with it, for as long as its reader likes."""
+TAKE_BYTES = 256 * 1024
 SPARE_FILES = 64
 """File descriptors that connections leave to databases, logs and child processes."""
 _REFUSAL = (
@@ -90,8 +97,66 @@ def make_protocol(bounds: Bounds) -> type[HttpToolsProtocol]:
     return Guarded
 
 
+class Outlet:
+    """A transport that gives up a client who does not take what is written. How much was taken is counted also inside the
+    operating system, which holds megabytes of it and takes the next only when much of that is gone."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written = 0
+        self._bursts = 0
+        """How often something was written after everything had been taken."""
+        self._seen = (0, 0)
+        """The bursts, and the bytes that were taken, when the time began."""
+        self._look: asyncio.TimerHandle | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        self._bursts += not self._transport.get_write_buffer_size()
+        self._written += len(data)
+        self._transport.write(data)
+        if self._look is None and self._transport.get_write_buffer_size():
+            self._begin()
+
+    def end(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    def _check(self) -> None:
+        self._look = None
+        if not self._transport.get_write_buffer_size():
+            return
+        bursts, taken = self._seen
+        if self._bursts == bursts and self._count_taken() - taken < TAKE_BYTES:
+            self._transport.abort()
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._seen = (self._bursts, self._count_taken())
+        self._look = self._loop.call_later(TAKE_SECONDS, self._check)
+
+    def _count_taken(self) -> int:
+        return self._written - self._transport.get_write_buffer_size() - _count_held(self._transport)
+
+
+def _count_held(transport: asyncio.Transport) -> int:
+    """How many bytes the operating system holds that the client has not acknowledged; 0 where it does not say."""
+    held = array("i", [0])
+    try:
+        fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, held)
+    except (OSError, ValueError, AttributeError):
+        return 0
+    return held[0]
+
+
 class GuardedProtocol(HttpToolsProtocol):
     doors: Doors
+    _outlet: Outlet
     _address = ""
     _entered = False
     _in_head = True
@@ -102,7 +167,9 @@ class GuardedProtocol(HttpToolsProtocol):
     _rest: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        outlet = Outlet(transport, self.loop)
+        self._outlet = outlet
+        super().connection_made(cast("asyncio.Transport", outlet))
         self._address = self.client[0] if self.client else ""
         self._entered = self.doors.enter(self._address)
         if not self._entered:
@@ -113,6 +180,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         self._end_body()
+        self._outlet.end()
         if self._entered:
             self._entered = False
             self.doors.leave(self._address)

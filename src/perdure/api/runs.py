@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.event_stream import EventStream
+from perdure.api.lasting_answer import LastingAnswer, while_allowed
 from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, moment, sequence, tag
 from perdure.api.request_reader import Body, Query, media_type, off_the_loop, read_bytes, read_json
 from perdure.service.errors import Invalid, Trouble
@@ -93,10 +95,11 @@ async def start(call: Call, body: StartRun) -> Answer:
     if body.definition is not UNSET:
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"definition": hash_of(body.definition)}
-    with call.site.places.enter(call.principal) if body.wait_seconds else nullcontext():
+    if body.wait_seconds:
+        with call.site.places.enter(call.principal):
+            started = await while_allowed(call, Permission.RUNS_START, _start(call, body))
+    else:
         started = await _start(call, body)
-    if body.wait_seconds:  # the credential may have been revoked while the call waited
-        (await call.site.identify(call.request)).require(Permission.RUNS_START)
     headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
     if not started.created:
         headers["Idempotency-Replayed"] = "true"
@@ -430,8 +433,20 @@ async def signal(call: Call, body: Signal) -> Any:
 @routes.get("/runs/{run_id}/export", READ, s.RunFile)
 async def export(call: Call) -> Response:
     """Export a run as one file: the run, its definitions, its events and its large values."""
-    pieces = await call.service.runs.export(call.path("run_id"))
-    return StreamingResponse(pieces, media_type="application/json", headers={"Content-Disposition": "attachment"})
+    place = call.site.places.enter(call.principal)
+    try:
+        pieces = await call.service.runs.export(call.path("run_id"))
+    except BaseException:
+        place.leave()
+        raise
+    headers = {"Content-Disposition": "attachment"}
+    return LastingAnswer(call, _encoded(pieces), READ, place, "application/json", headers)
+
+
+async def _encoded(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(pieces) as texts:
+        async for text in texts:
+            yield text.encode()
 
 
 @routes.post("/runs/import", Permission.WORKFLOWS_WRITE, s.RunImported, status=201, sends=("application/json",))

@@ -7,7 +7,7 @@ It must not know HTTP or permissions. Everything goes through a `Tenancy`, and s
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -418,7 +418,7 @@ class Runs(Starts):
 
     # -- elsewhere -----------------------------------------------------------------------------------------------------
 
-    async def export(self, run_id: str, *, lines: bool = False) -> AsyncIterator[str]:
+    async def export(self, run_id: str, *, lines: bool = False) -> AsyncGenerator[str, None]:
         """A run as one file, piece by piece: one object, or one object a line."""
         return await export_run(self._engine, await self._tenancy.get_run(run_id), lines=lines)
 

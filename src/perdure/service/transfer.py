@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -42,13 +42,13 @@ LATEST = 253_402_300_799.0
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
-async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncIterator[str]:
+async def export_run(engine: Engine, record: RunRecord, *, lines: bool = False) -> AsyncGenerator[str, None]:
     """The exported file, piece by piece: one object, or with `lines` one object a line, each with its `kind`. A run
     that cannot be read is refused before the first piece."""
     return _export(engine, record, await engine.runs.state_of(record), lines)
 
 
-async def _export(engine: Engine, record: RunRecord, state: State, lines: bool) -> AsyncIterator[str]:
+async def _export(engine: Engine, record: RunRecord, state: State, lines: bool) -> AsyncGenerator[str, None]:
     run = run_view(state) | about_view(state)
     run["inputs"] = {} if run["inputs"] is None else run["inputs"]
     run["last_event_at"] = await last_event_at(engine, record.run_id, state.seq)
