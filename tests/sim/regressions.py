@@ -66,6 +66,7 @@ FOUND: dict[int, str] = {
     1049832: "a continuation was blamed for an edge that a patch had brought (E5)",
     385694: "a result of an iteration that was over came from a node that a patch had removed, and quarantined the run",
     1171381: "a patch brought a node back whose loop had begun anew with nodes it never knew, and quarantined the run",
+    309767: "a patch led around an approval that was asked again, by way of an outcome that was kept and waited for it (E6)",
     1297865: "a child was started after it had been stopped in the same append, and its rollback was not heard (R2)",
     396619: "a request was decided with a definition that was read before a restore and lost with it (quarantine)",
     128307: "of the simulator: a result whose acknowledgement got lost was never delivered again (R2)",

@@ -9,7 +9,20 @@ from __future__ import annotations
 from perdure.kernel.causal_past import find_lacking, is_unrouted
 from perdure.kernel.edges import in_closed_iteration, is_unlet, latest, set_state, speaks_outside, touch, uncount, unfix
 from perdure.kernel.events import Scope
-from perdure.kernel.state import ERROR, FAILED, SKIPPED, Activation, Key, LoopRun, NodeState, State, key_of
+from perdure.kernel.state import (
+    ENDED,
+    ERROR,
+    FAILED,
+    OPEN,
+    SKIPPED,
+    TAKEN,
+    Activation,
+    Key,
+    LoopRun,
+    NodeState,
+    State,
+    key_of,
+)
 from perdure.kernel.values import Undo
 from perdure.model.ir import Edge, Node
 
@@ -124,6 +137,28 @@ def decided_anew(state: State, again: set[int]) -> set[int]:
             if activation.node not in found:
                 found.add(activation.node)
                 waiting.append(activation.node)
+    return found
+
+
+def kept_waiting(state: State) -> set[int]:
+    """The nodes that were done or reached before, and go on only when something before them has been done again
+    (rule 26)."""
+    behind: dict[int, list[Activation]] = {}
+    waiting: list[int] = []
+    for activation in state.activations.values() if state.generation > 1 else ():
+        if activation.state is N.PENDING or activation.state in OPEN:
+            waiting.append(activation.node)
+        if activation.scope or activation.item >= 0 or not activation.fired:
+            continue
+        if activation.state in ENDED or not activation.scheduled_seq:
+            for source, status in activation.edges.items():
+                if status in (TAKEN, ERROR):
+                    behind.setdefault(source, []).append(activation)
+    found = set[int]()
+    while waiting:
+        for activation in behind.pop(waiting.pop(), ()):
+            found.add(activation.node)
+            waiting.append(activation.node)
     return found
 
 

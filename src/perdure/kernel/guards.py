@@ -6,7 +6,8 @@ that approval is not given. Edges may be taken or skipped as their sources allow
 took. What is not known (a condition, a failure) may turn out either way, so a bit too many may be set, never one too
 few: of two exclusive ways, both count. All of it is asked twice, of both definitions: by what runs do by themselves,
 and with all that repair can do to them (rule 28). Where an outcome may be undone, it is asked for the next generation
-too, in which that node goes whichever way it likes (rule 26).
+too, in which that node goes whichever way it likes (rule 26). And in a generation that does something again, it is asked
+once as if what was kept goes on anyway, and once as if it goes on only when what it waits for is given.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Collection, Iterator
 from itertools import product
 from typing import Any
 
+from perdure.kernel.causal_past import is_unrouted
 from perdure.kernel.edges import is_new, is_unlet, went_aside
-from perdure.kernel.generations import decided_anew, may_run_again
+from perdure.kernel.generations import decided_anew, kept_waiting, may_run_again
 from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
 from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node
 
@@ -61,8 +63,9 @@ def _check(state: State, old: IR, new: IR, people: list[int]) -> Iterator[str]:
     told = set[int]()
     budget = _Budget()
     generations = [set[int](), undone] if undone else [undone]
-    for again, repaired in product(generations, (False, True)):
-        for index, lost in _lost(state, old, new, bit, budget, again, repaired=repaired):
+    waiting = kept_waiting(state)
+    for again, kept, repaired in product(generations, [set[int](), waiting] if waiting else [waiting], (False, True)):
+        for index, lost in _lost(state, old, new, bit, budget, again, kept, repaired=repaired):
             person = next((person for person in people if bit[person] & lost & ~given), None)
             if person is None or index in told:
                 continue
@@ -77,14 +80,22 @@ def _check(state: State, old: IR, new: IR, people: list[int]) -> Iterator[str]:
 
 
 def _lost(
-    state: State, old: IR, new: IR, bit: dict[int, int], budget: _Budget, again: set[int], *, repaired: bool
+    state: State,
+    old: IR,
+    new: IR,
+    bit: dict[int, int],
+    budget: _Budget,
+    again: set[int],
+    kept: set[int],
+    *,
+    repaired: bool,
 ) -> Iterator[tuple[int, int]]:
     """The nodes that may run after the patch without approvals that guard them, with those. Both definitions are read in
     the same way: what only repair gets around is guarded against everything else, and what not even repair gets around
     stays so."""
     trusted = {i for i in bit if _branch(old, i) == _branch(new, i)}
     anew = decided_anew(state, again)
-    after = _Ways(state, new, len(state.irs), bit, trusted, budget, again, anew, repaired=repaired).free
+    after = _Ways(state, new, len(state.irs), bit, trusted, budget, again, anew, kept, repaired=repaired).free
     known: dict[int, _Ways] = {}
     for index, node in enumerate(new.nodes):
         before = next((n for n in range(len(state.irs) - 1, -1, -1) if _node(state.irs[n], index) is not None), None)
@@ -93,7 +104,7 @@ def _lost(
         ways = known.get(before)
         if ways is None:
             ways = known[before] = _Ways(
-                state, state.irs[before], before, bit, set(bit), budget, again, anew, repaired=repaired
+                state, state.irs[before], before, bit, set(bit), budget, again, anew, kept, repaired=repaired
             )
         lost = ways.above[index] & ~ways.free[index] & after[index]
         if lost:
@@ -141,29 +152,9 @@ def _asked_with(node: Node, config: Any) -> Any:
     return {key: value for key, value in config.items() if key != "node"}
 
 
-def exchanges_child(activation: Activation, node: Node, config: Any) -> Iterator[str]:
-    """The reasons against requeuing a node with another workflow than the one it has started: whatever that one asks, the
-    other one need not ask (rule 39)."""
-    started = activation.child_workflow
-    if node.type == "workflow" and started and (not isinstance(config, dict) or config.get("workflow") != started):
-        yield f"{node.id!r} has started {started!r}, which stays; rerun the run to start another workflow"
-
-
 def is_approval(node: Node) -> bool:
     """Whether people are asked here, once or for each item of a map."""
     return node.type == "human" or (node.item is not None and node.item.type == "human")
-
-
-def cannot_continue(node: Node) -> str | None:
-    """Why a parked node may not be discarded as `continue`: an operator would thereby give an approval (rule 28)."""
-    kind = node.type if node.item is None else node.item.type
-    if kind == "human":
-        why, again = "is an approval, which was not given", "asks again"
-    elif kind == "workflow":
-        why, again = "starts a run of its own, whose approvals cannot be seen from here", "retries that run"
-    else:
-        return None
-    return f"{node.id!r} {why}; requeue it, which {again}, or discard it as skip or as fail"
 
 
 def _node(ir: IR, index: int) -> Node | None:
@@ -220,12 +211,14 @@ class _Ways:
         budget: _Budget,
         redone: Collection[int] = (),
         anew: Collection[int] = (),
+        kept: Collection[int] = (),
         *,
         repaired: bool,
     ) -> None:
         """`number`: the place of the definition among those of the run.
         `trusted`: approvals whose branch has not changed, and leads on without approval only if it did so before.
         `redone`: nodes whose outcome does not stay. `anew`: nodes that have begun and whose join is decided anew.
+        `kept`: nodes that have run and lead on when what they build upon has been done again.
         `repaired`: workers may die and effects be uncertain, so that a person discards what should have run (rule 28)."""
         self._budget = budget
         self._cost = 1 + len(bit) // BITS_A_STEP
@@ -236,6 +229,7 @@ class _Ways:
         self._trusted = trusted
         self._redone = redone
         self._anew = anew
+        self._kept = kept
         self._repaired = repaired
         self._all = (1 << len(bit)) - 1
         size = len(ir.nodes)
@@ -253,7 +247,7 @@ class _Ways:
         called = [self._all if _is_turning(state, ir, index) else 0 for index in range(size)]
         order = topological(ir)
         while True:
-            before = (list(self.free), list(self._skip), list(self._broken)) if self._is_mixed() else None
+            before = (list(self.free), list(self._skip), list(self._broken)) if self._kept or self._is_mixed() else None
             for index in order:
                 self._look(index, called[index])
             again = before is not None and before != (self.free, self._skip, self._broken)
@@ -290,8 +284,8 @@ class _Ways:
             for number in one.edges_in:
                 source = ir.edges[number].source
                 self.above[index] |= self._above(source) | self._bit.get(source, 0)
-        if self._settled(node, index) is not None:
-            self.free[index], self._skip[index] = self._all, 0
+        if self._settled(node, index) is not None or self._is_done(index):
+            self.free[index], self._skip[index] = self._past(index), 0
             return
         free, skip, broken = 0, 0, self._broken[index]
         for ir, one in found:
@@ -303,6 +297,12 @@ class _Ways:
 
     def _settled(self, node: Node, index: int) -> Activation | None:
         return None if index in self._redone else _settled(self._state, node, index)
+
+    def _is_done(self, index: int) -> bool:
+        """Whether the node has an outcome that is kept, and is not routed yet."""
+        if index not in self._kept or index in self._redone:
+            return False
+        return is_unrouted(self._state.activations[key_of(index, ())])
 
     def _above(self, index: int) -> int:
         return self.above[index] if index < len(self.above) else 0
@@ -323,7 +323,7 @@ class _Ways:
         self.free[index] |= called
         if not node.loops and _has_run(self._state, index) and index not in self._anew:
             # The node has begun: what a patch put before it since does not hold it back.
-            self.free[index], self._root[index] = self._all, index
+            self.free[index], self._root[index] = self._past(index), index
         for edge, _, skip, late in seen:
             if edge.required:
                 self._skip[index] |= skip
@@ -339,6 +339,19 @@ class _Ways:
             self._broken[index] |= self._breaks(ir, edge, node)
         if self._broken[index] and node.on_failure != "fail":
             self._root[index] = index
+
+    def _past(self, index: int) -> int:
+        """Approvals without which a node that has run leads on. One that is kept waits for all it was activated by."""
+        if index not in self._kept:
+            return self._all
+        activation, found = self._state.activations[key_of(index, ())], self._all
+        ir = self._state.irs[activation.ir]
+        for number in self._state.pinned(activation).edges_in:
+            edge = ir.edges[number]
+            if activation.edges.get(edge.source) in (TAKEN, ERROR):
+                self._budget.spend(self._cost)
+                found &= self.free[edge.source] if edge.source in self._kept else self._edge(ir, edge)[0]
+        return found
 
     def _join_all(self, index: int, seen: list[tuple[Edge, int, int, int]]) -> None:
         """Whether an `all` join may fire: every edge is taken or skipped, and one is taken. Edges from one root are not
@@ -377,7 +390,8 @@ class _Ways:
         if done is not None:
             status = _went(state, ir, done, edge)
             skipped = self._all if status == SKIPPED else 0
-            return (self._all if status in (TAKEN, ERROR) else 0), skipped, skipped
+            leads = self.free[edge.source] if edge.source in self._kept else self._all
+            return (leads if status in (TAKEN, ERROR) else 0), skipped, skipped
         free, handled = self.free[edge.source], 0
         if source.on_failure == "continue" or (source.on_failure == "path" and edge.target in source.failure_path):
             handled = self._broken[edge.source]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from perdure.kernel import commands as c
@@ -16,6 +17,7 @@ from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, NodeState, RunState, key_of
 from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
+from perdure.model.ir import Node
 
 N, R = NodeState, RunState
 
@@ -228,11 +230,19 @@ def requeue(d: Decider, command: c.Requeue) -> None:
         _refuse(
             [
                 *guards.asks_otherwise(node, command.config),
-                *guards.exchanges_child(activation, node, command.config),
+                *_exchanges_child(activation, node, command.config),
             ]
         )
     d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
     schedule(d, [activation])
+
+
+def _exchanges_child(activation: Activation, node: Node, config: Any) -> Iterator[str]:
+    """The reasons against requeuing a node with another workflow than the one it has started: whatever that one asks, the
+    other one need not ask (rule 39)."""
+    started = activation.child_workflow
+    if node.type == "workflow" and started and (not isinstance(config, dict) or config.get("workflow") != started):
+        yield f"{node.id!r} has started {started!r}, which stays; rerun the run to start another workflow"
 
 
 def _parked(d: Decider, activation: Activation) -> None:
@@ -279,12 +289,24 @@ def discard(d: Decider, command: c.Discard) -> None:
 
 def _may_continue(d: Decider, activation: Activation) -> None:
     """Refuse `continue` where an operator would give an approval by it."""
-    why = guards.cannot_continue(d.state.pinned(activation))
+    why = _cannot_continue(d.state.pinned(activation))
     if why is not None:
         raise Refusal("approval_not_given", why)
     if is_unlet(d.state, activation):
         name = d.state.name(activation.node)
         raise Refusal("join_failed", f"{name} never ran: what its join needs has failed; discard it as skip or as fail")
+
+
+def _cannot_continue(node: Node) -> str | None:
+    """Why a parked node may not be discarded as `continue`: an operator would thereby give an approval (rule 28)."""
+    kind = node.type if node.item is None else node.item.type
+    if kind == "human":
+        why, again = "is an approval, which was not given", "asks again"
+    elif kind == "workflow":
+        why, again = "starts a run of its own, whose approvals cannot be seen from here", "retries that run"
+    else:
+        return None
+    return f"{node.id!r} {why}; requeue it, which {again}, or discard it as skip or as fail"
 
 
 def _onward(d: Decider, activation: Activation) -> Route:

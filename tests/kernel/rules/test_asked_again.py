@@ -114,3 +114,66 @@ def test_rule_39_what_has_begun_after_a_yes_that_may_be_undone_is_still_behind_i
     run.tell(c.Retry)
     run.vote(run.ask("ask"), "reject")
     assert run.state_of("pay") == "skipped"
+
+
+REST = (node("no"), node("f", "ask"))
+
+
+def kept_behind(*rest: dict[str, Any]) -> Any:
+    """A run whose approval is asked again, while the outcome of `done` behind it is kept."""
+    run = start(ask(), node("done", "ask"), *rest, *REST, **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    if run.state_of("sign") == "queued":
+        run.ask("sign")
+    run.begin("done")
+    run.fail("f")
+    run.complete("done")
+    undone(run, "ask")
+    run.tell(c.Retry)
+    assert (run.state_of("ask"), run.state_of("done"), run.state_of("pay")) == ("queued", "completed", "pending")
+    return run
+
+
+def test_rule_39_what_waits_behind_a_kept_outcome_waits_for_the_approval_too():
+    """`done` is done, and leads on when `ask` has been given again: a patch that freed `pay` of it was taken (seed
+    309767)."""
+    run = kept_behind(node("pay", "done"))
+    refused(run, ask(), node("done", "ask"), node("pay"), *REST)
+    refused(run, ask(), node("done", "ask"), node("x"), node("pay", "x"), *REST)
+    patch(run, ask(), node("done", "ask"), node("pay", "done", "x"), node("x"), *REST, **UNDONE)
+    assert run.refused is None, run.refused
+    assert run.state_of("pay") == "pending"
+    run.vote(run.ask("ask"), "approve")
+    run.complete("x")
+    assert run.state_of("pay") == "queued"
+    assert violations(run) == []
+
+
+def test_rule_39_nor_does_a_kept_outcome_take_the_place_of_an_approval():
+    """A kept outcome leads on when the approval before it has ended again, given or not: what is behind the approval itself
+    stays there."""
+    run = kept_behind(node("pay", "ask", "done", join={"at_least": 2}))
+    refused(run, ask(), node("done", "ask"), node("pay", "done"), *REST)
+    assert violations(run) == []
+
+
+def test_rule_39_an_approval_put_before_a_kept_outcome_does_not_hold_it():
+    """It was activated before: the approval guards nothing behind it, so it takes the place of no other one."""
+    run = kept_behind(node("pay", "done", "sign"), human("sign"))
+    patch(run, ask(), human("sign"), node("done", "ask", "sign"), node("pay", "done"), *REST, **UNDONE)
+    assert run.refused is not None
+    assert "'pay' runs only after the approval 'sign'; it would run without it" in run.refused.message
+
+
+def test_rule_39_what_is_routed_and_waits_for_its_past_is_guarded_by_that():
+    """`done` has gone on before; `pay` is early as long as `ask` is asked again, by way of `mid` (rule 26)."""
+    run = start(ask(), node("done", "ask"), node("mid", "done"), node("pay", "mid"), *REST, **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    run.complete("done")
+    run.begin("mid")
+    run.fail("f")
+    run.complete("mid")
+    undone(run, "ask")
+    run.tell(c.Retry)
+    refused(run, ask(), node("done", "ask"), node("mid", "done"), node("pay"), *REST)
+    assert violations(run) == []
