@@ -31,6 +31,8 @@ def template(tmp_path_factory):
     run("asks", human("review"), code=3)
     run("parks", task("a", "boom", on_failure="park"), code=3)
     run("timed", human("review", timeout_seconds=3600), code=3)
+    run("asked", human("review"), code=3)
+    shell.run("approvals", "approve", "asked", "--by", "ann", "--db", folder / "perdure.db")
     return folder / "perdure.db"
 
 
@@ -55,7 +57,7 @@ KEY = "(SELECT run_key FROM runs WHERE run_id = '{}')"
 def test_a_sound_database_is_all_well(shell, database):
     report = shell.json("doctor")
     assert report == {
-        "ok": True, "runs": 5, "events": report["events"], "findings": [], "quarantined": [], "skipped": [],
+        "ok": True, "runs": 6, "events": report["events"], "findings": [], "quarantined": [], "skipped": [],
     }  # fmt: skip
     assert "all is well" in shell.run("doctor").stdout
 
@@ -83,6 +85,7 @@ def test_a_sound_database_is_all_well(shell, database):
         ),
         (f"UPDATE events SET type = 'x' WHERE seq = 2 AND run_key = {KEY.format('bad')}", "bad", "J5", "has type 'x'"),
         ("UPDATE approvals SET state = 'decided' WHERE run_id = 'asks'", "asks", "J5", "row says state 'decided'"),
+        ("UPDATE approvals SET decided_at = NULL WHERE run_id = 'asked'", "asked", "J5", "says that nobody decided it"),
         ("DELETE FROM approvals WHERE run_id = 'asks'", "asks", "J5", "approval asks:review:1 has no row"),
         ("UPDATE dead_letters SET state = 'resolved' WHERE run_id = 'parks'", "parks", "J5", "has no pending row"),
         (f"DELETE FROM timers WHERE run_key = {KEY.format('timed')}", "timed", "J5", "has no row"),

@@ -248,6 +248,8 @@ def test_an_approval_that_nobody_decided_is_cancelled_and_others_are_decided(she
     shell.run("approvals", "reject", "d", "--by", "bob")
     lines = shell.run("approvals", "list", "--state", "all").stdout.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["c:ask:1", "cancelled"], ["d:ask:1", "decided"]]
+    views = shell.json("approvals", "list", "--state", "all")["items"]
+    assert [view["decided_at"] is None for view in views] == [True, False]
     assert re.search(r"^state +cancelled$", shell.run("approvals", "show", "c:ask:1").stdout, re.MULTILINE)
 
 

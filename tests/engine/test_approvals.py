@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.doctor import Finding, Report
+from perdure.doctor.repair import repair
 from perdure.kernel.state import RunState
-from tests.engine.helpers import ask, ended, finish, output_of, running, start, state_of, task, until, workflow
+from tests.engine.helpers import ask, ended, events, finish, output_of, running, start, state_of, task, until, workflow
 
 R = RunState
 
@@ -76,3 +78,27 @@ async def test_an_escalated_approval_may_be_decided_by_others(tmp_path):
         await until(engine, lambda state: state.approvals[approval].escalated)
         assert not (await ask(engine, "vote", approval=approval, by="boss")).refused
         assert (await ended(engine)).state is R.COMPLETED
+
+
+async def test_only_a_decision_has_a_time_of_decision_and_repair_keeps_it(tmp_path):
+    async with running(tmp_path) as engine:
+        for run_id in ("cancelled", "decided"):
+            await start(engine, human(approvers=["x"]), run_id)
+        names = {run_id: await approval_of(engine, run_id) for run_id in ("cancelled", "decided")}
+        await ask(engine, "cancel", "cancelled")
+        await ask(engine, "vote", "decided", approval=names["decided"], by="x")
+        for run_id in names:
+            await ended(engine, run_id)
+        [at] = [one.at for one in await events(engine.journal, "decided") if one.type == "approval.decided"]
+
+        async def rows():
+            found = [await engine.journal.get_approval(name) for name in names.values()]
+            return [(row.state, row.decided_at) for row in found]
+
+        before = await rows()
+        assert before == [("decided", None), ("decided", at)]
+        findings = [Finding(run_id, "J5", "as if") for run_id in names]
+        done = await repair(engine.journal, engine.library, engine.clock, Report(findings=findings))
+        assert sorted(done.runs) == sorted(names)
+        assert done.left == {}
+        assert await rows() == before

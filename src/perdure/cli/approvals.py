@@ -48,14 +48,19 @@ def list_(state: str, run_id: str | None, limit: int, cursor: str | None, where:
 
 async def _list(where: Where, state: str, run_id: str | None, limit: int, cursor: str | None, *, look: bool) -> Any:
     page = await read_page(LISTED, where, state, run_id, limit, cursor)
-    unclear = [one for one in page["items"] if one["state"] == "decided" and len(one["votes"]) < one["quorum"]]
-    if look and unclear:
+    over = [one for one in page["items"] if look and one["state"] == "decided"]
+    for one in over:
+        if one["decided_at"] is None:
+            one["state"] = CANCELLED
+    unclear = [one for one in over if one["decided_at"] is not None and len(one["votes"]) < one["quorum"]]
+    if unclear:
         await _tell_cancelled(where, unclear)
     return page
 
 
 async def _tell_cancelled(where: Where, views: list[dict[str, Any]]) -> None:
-    """Say `cancelled` of approvals that nobody decided, because their node was cancelled while they were open."""
+    """Say `cancelled` of approvals that nobody decided, because their node was cancelled while they were open: earlier
+    versions gave them a time of decision too, so their journals are asked."""
     from perdure.cli.backend import connected
 
     async with connected(where) as backend:

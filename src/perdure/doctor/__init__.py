@@ -259,11 +259,13 @@ def _approvals(state: State, rows: list[ApprovalRow]) -> Iterator[str]:
         if name not in state.approvals:
             yield f"approval {name} has a row but was never requested"
             continue
-        expected = approval_row(state, name, 0.0)
+        expected = approval_row(state, name)
         for field in ("node", "state", "requested_at", "expires_at"):
             folded, said = getattr(expected, field), getattr(row, field)
             if folded != said:
                 yield f"approval {name}: its row says {field} {_short(said)}, the journal {_short(folded)}"
+        if expected.decided_at is not None and row.decided_at is None:
+            yield f"approval {name}: its row says that nobody decided it, the journal that it was decided"
         if msgspec.json.decode(expected.body) != msgspec.json.decode(row.body):
             yield f"approval {name}: what its row holds differs from the journal"
 

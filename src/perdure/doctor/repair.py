@@ -95,7 +95,7 @@ async def _derive(journal: Journal, library: Library, clock: Clock, record: RunR
         timers_cleared=tuple(sorted(there - timers.keys())),
         timers_set=tuple(timers.items()),
         snapshot=Snapshot(state.seq, snapshots.SNAPSHOT_VERSION, snapshots.encode(state)),
-        approvals=tuple(approval_row(state, name, now) for name in sorted(state.approvals)),
+        approvals=tuple(approval_row(state, name) for name in sorted(state.approvals)),
         dead_letters=await _letters(journal, state, now),
     )
     outcome = (await journal.append([commit]))[0]

@@ -247,6 +247,8 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     escalate_to: tuple[str, ...] = ()
     requested_at: float = 0.0
     expires_at: float | None = None
+    decided_at: float | None = None
+    """When it was decided; None also if it is no longer pending because its node was cancelled."""
     escalated: bool = False
     shown: Any = None
     notify: dict[str, str] | None = None

@@ -54,7 +54,7 @@ def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
     approval = state.edit(state.approvals[event.approval])
     if approval.state != "pending":
         raise IntegrityError(f"run {state.run_id}: approval {event.approval} was decided already (W2)")
-    approval.state = "decided"
+    approval.state, approval.decided_at = "decided", event.at
     activation = get(state, event)
     activation.rejected = event.decision == "reject"  # journals older than `node.completed.rejected`
     clear_timer(state, timer_name(state, "approval", activation))

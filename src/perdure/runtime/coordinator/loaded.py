@@ -181,7 +181,7 @@ class Loaded:
             approval = state.approvals[name]
             if name not in changed and approval.state == "pending":
                 continue
-            rows.append(approval_row(state, name, state.created_at if not self.events else self.events[-1].at))
+            rows.append(approval_row(state, name))
             if approval.state == "pending":
                 self.open_approvals.add(name)
             else:

@@ -76,7 +76,7 @@ def dead_letter_row(state: State, activation: Activation, status: str, at: float
     )
 
 
-def approval_row(state: State, name: str, at: float) -> ApprovalRow:
+def approval_row(state: State, name: str) -> ApprovalRow:
     approval = state.approvals[name]
     activation = state.activations[approval.key]
     body = {
@@ -102,7 +102,7 @@ def approval_row(state: State, name: str, at: float) -> ApprovalRow:
         tenant=state.tenant,
         requested_at=approval.requested_at,
         expires_at=approval.expires_at,
-        decided_at=None if approval.state == "pending" else at,
+        decided_at=approval.decided_at,
         body=msgspec.json.encode(body),
     )
 
