@@ -5,7 +5,7 @@ import pytest
 from perdure.expressions.errors import NeedsBlob, TemplateError
 from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.rendered_config import BlobRef
-from perdure.expressions.templates import render
+from perdure.expressions.templates import has_templates, render
 from perdure.kernel.causal_past import Seen
 from tests.expressions.helpers import NODES, completed, namespace, show
 
@@ -226,6 +226,22 @@ def test_a_config_nested_without_end_is_refused():
         config = [config]
     with pytest.raises(TemplateError, match="nested"):
         show(config)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "{{ fetch.n }}",
+        "{% if fetch.n %}1{% endif %}",
+        "{# a note #}",
+        {"a": [{"b": "{{ fetch.n }}"}]},
+        {"a": (1, 2)},
+        {"a": [[[[[[[[["{{ fetch.n }}"]]]]]]]]]},
+    ],
+)
+def test_a_config_that_is_not_rendered_has_no_template(config):
+    assert has_templates(config)
+    assert not has_templates({"a": ["{ fetch.n }", {"{{ key }}": None}, 1.5, True], "b": {}})
 
 
 def test_rendering_changes_neither_the_config_nor_the_outputs():

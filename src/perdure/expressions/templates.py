@@ -201,6 +201,9 @@ def _join(texts: list[Any], budget: Budget) -> str | Segments:
     return Segments(tuple(merged))
 
 
+_SHALLOW = 8
+"""Levels of a config that are looked at for templates before it is rendered."""
+
 Urls = tuple[tuple[str, ...], ...]
 """Where URLs stand in a config: keys from the top; `*` is any item of a list."""
 
@@ -218,7 +221,7 @@ def render(value: Any, namespace: Namespace, urls: Urls = ()) -> Any:
 def _render(value: Any, namespace: Namespace, depth: int, urls: Urls = ()) -> Any:
     kind = type(value)
     if kind is str:
-        if "{{" in value or "{%" in value or "{#" in value:
+        if _is_template(value):
             if () in urls:
                 return get_template(value, namespace.known).render_url(namespace)
             return get_template(value, namespace.known).render(namespace)
@@ -233,6 +236,32 @@ def _render(value: Any, namespace: Namespace, depth: int, urls: Urls = ()) -> An
         inner = _below(urls, "*")
         return [_render(item, namespace, depth + 1, inner) for item in value]
     return value
+
+
+def _is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text or "{#" in text
+
+
+def has_templates(value: Any) -> bool:
+    """Whether `render` may give anything but the value itself. One that is nested deeply is left to it."""
+    level = [value]
+    for _ in range(_SHALLOW):
+        below: list[Any] = []
+        for one in level:
+            kind = type(one)
+            if kind is str:
+                if _is_template(one):
+                    return True
+            elif kind is dict:
+                below += one.values()
+            elif kind is list:
+                below += one
+            elif kind is tuple:
+                return True
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def _below(urls: Urls, key: str) -> Urls:

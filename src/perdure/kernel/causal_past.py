@@ -142,15 +142,18 @@ def _sources(ir: IR, index: int) -> set[int]:
 def parents(state: State, activation: Activation) -> dict[str, Seen]:
     """The outputs of the taken edges: exactly what the node receives (E3)."""
     seen: dict[str, Seen] = {}
+    if not activation.edges:
+        return seen
     late = set(activation.late)
     known = None if len(state.irs) == 1 else _sources(state.irs[activation.ir], activation.node)
     for source, status in sorted(activation.edges.items()):
         if source in late or (known is not None and source not in known):
             continue  # the token came, or a patch brought the edge, after this activation was scheduled (rule 13)
         if status in (TAKEN, ERROR):
-            found = _seen_by(state, activation, state.name(source))
+            name = state.name(source)
+            found = _seen_by(state, activation, name)
             if found is not None:
-                seen[state.name(source)] = found
+                seen[name] = found
     return seen
 
 

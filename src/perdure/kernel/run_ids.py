@@ -26,5 +26,5 @@ def is_child(run_id: str) -> bool:
 
 def place(node: str, scope: Scope = (), item: int | None = None) -> str:
     """The name of an activation, for people and for keys outside of URLs: `fetch`, `fetch[2.1]`, `fetch[2.1]#7`."""
-    text = node + (f"[{'.'.join(map(str, scope))}]" if scope else "")
+    text = f"{node}[{'.'.join(map(str, scope))}]" if scope else node
     return text if item is None else f"{text}#{item}"

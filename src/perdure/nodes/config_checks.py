@@ -361,7 +361,9 @@ def _hint(key: str, known: list[str], otherwise: str) -> str:
 
 
 def _breaks_check(node_type: NodeType, config: Any) -> bool:
-    return node_type.check is not None and any(True for _ in node_type.check(config))
+    for _ in node_type.check(config) if node_type.check is not None else ():
+        return True
+    return False
 
 
 def _never(value: Any) -> bool:

@@ -17,7 +17,6 @@ import logging
 import mmap
 import os
 import weakref
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -125,19 +124,27 @@ class Blame:
 
     def on(self, run_id: str, seq: int) -> AbstractContextManager[None]:
         """A context in which the death of the process is blamed on this run."""
-        return _NOBODY if self._handled is None else _blame(self._handled, run_id, seq)
+        return _NOBODY if self._handled is None else _Blamed(self._handled, run_id, seq)
 
 
 _NOBODY = contextlib.nullcontext()
 
 
-@contextlib.contextmanager
-def _blame(handled: Handled, run_id: str, seq: int) -> Iterator[None]:
-    handled.enter(run_id, seq)
-    try:
-        yield
-    finally:
-        handled.leave()
+class _Blamed:
+    """A context that is entered twice for every message, and so no generator."""
+
+    __slots__ = ("_handled", "_run_id", "_seq")
+
+    def __init__(self, handled: Handled, run_id: str, seq: int) -> None:
+        self._handled = handled
+        self._run_id = run_id
+        self._seq = seq
+
+    def __enter__(self) -> None:
+        self._handled.enter(self._run_id, self._seq)
+
+    def __exit__(self, *raised: object) -> None:
+        self._handled.leave()
 
 
 async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Handled | None:

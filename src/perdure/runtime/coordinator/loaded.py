@@ -132,16 +132,18 @@ class Loaded:
             with suppress(OverflowError):  # a whole number beyond 64 bits: JSON holds it, a snapshot does not
                 taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
                 self.grown = len(taken.body)
-        events = tuple(StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events)
-        self.grown += sum(len(event.body) for event in events)
+        events = tuple([StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events])
+        for event in events:
+            self.grown += len(event.body)
+        timers = self.timers.items()
         return Commit(
             run_id=state.run_id,
             expected_seq=self.durable_seq,
             commit_id=commit_id,
             row=row_of(state, self.partition),
             events=events,
-            timers_set=tuple((name, due_at) for name, due_at in self.timers.items() if due_at is not None),
-            timers_cleared=tuple(name for name, due_at in self.timers.items() if due_at is None),
+            timers_set=tuple([(name, due_at) for name, due_at in timers if due_at is not None]),
+            timers_cleared=tuple([name for name, due_at in timers if due_at is None]),
             snapshot=taken,
             approvals=self._approvals(),
             dead_letters=self._dead_letters(),
@@ -173,6 +175,8 @@ class Loaded:
     # -- projections ---------------------------------------------------------------------------------------------------
 
     def _approvals(self) -> tuple[ApprovalRow, ...]:
+        if not self.state.approvals:
+            return ()
         changed = {event.approval for event in self.events if event.type.startswith("approval.")}
         if not changed and not self.open_approvals:
             return ()

@@ -22,7 +22,7 @@ from perdure.expressions.json_schema import find_misfits
 from perdure.expressions.namespace import Namespace, Run, outcome
 from perdure.expressions.rendered_config import find_secret
 from perdure.expressions.sight import sensitive_paths
-from perdure.expressions.templates import find_urls, has_literal_host, render
+from perdure.expressions.templates import find_urls, has_literal_host, has_templates, render
 from perdure.expressions.verdicts import evaluate
 from perdure.kernel import commands as c
 from perdure.kernel import run_ids, segments
@@ -97,9 +97,10 @@ class Renderer:
     def is_trivial(self, state: State, address: Address) -> bool:
         """Whether the node is answered here: its type needs no worker, or is unknown."""
         activation = _get(state, address)
-        name = self._type_name(state, activation, address.undo)
-        found = self._registry.find(name)
-        return found is None or found.is_answered(_raw_config(state, activation, address.undo))
+        found = self._registry.find(self._type_name(state, activation, address.undo))
+        if found is None or found.answer is None:
+            return found is None
+        return found.is_answered(_raw_config(state, activation, address.undo))
 
     def node(self, state: State, address: Address) -> Node:
         """The node of an attempt, as the definition had it when the node was activated."""
@@ -324,6 +325,8 @@ class Renderer:
         config, references = node.config, node.references
         if node.config_ref is not None:
             config, references = self._fetch_config(state, node)
+        if not has_templates(config):
+            return config
         extra = {"item": self._item(loaded, activation)} if activation.item >= 0 else None
         namespace = self._namespace(state, activation, references, extra)
         if kind is not None and kind.raw_keys and isinstance(config, dict):

@@ -11,9 +11,8 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar, Token
 from typing import Any
 
 from perdure.plain_text import clean_text, hide
@@ -29,13 +28,21 @@ Keep = Callable[[int, str], None]
 class Speaker:
     """One attempt whose lines are heard."""
 
-    __slots__ = ("_count", "_keep", "_lock", "_part")
+    __slots__ = ("_count", "_keep", "_lock", "_part", "_token")
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
         self._part = ""
         self._count = 0
         self._lock = threading.Lock()
+        self._token: Token[Speaker | None]
+
+    def __enter__(self) -> None:
+        self._token = _speaker.set(self)
+
+    def __exit__(self, *raised: object) -> None:
+        _speaker.reset(self._token)
+        self.end()
 
     def print(self, text: str) -> None:
         """Keep whole lines; the rest waits for its end. Secrets are taken out before the lines are told apart: one may
@@ -53,7 +60,8 @@ class Speaker:
     def end(self) -> None:
         with self._lock:
             part, self._part = self._part, ""
-        self._say(logging.INFO, part)
+        if part:
+            self._say(logging.INFO, part)
 
     def _say(self, level: int, line: str) -> None:
         if not line.strip():
@@ -72,16 +80,8 @@ class Speaker:
 _speaker: ContextVar[Speaker | None] = ContextVar("perdure_speaker", default=None)
 
 
-@contextmanager
-def heard(keep: Keep) -> Iterator[None]:
-    """Give what is printed and logged in this block to `keep` as well, also from the worker's threads."""
-    speaker = Speaker(keep)
-    token = _speaker.set(speaker)
-    try:
-        yield
-    finally:
-        _speaker.reset(token)
-        speaker.end()
+heard = Speaker
+"""A context that gives what is printed and logged in it to `keep` as well, also from the worker's threads."""
 
 
 # -- the two places ----------------------------------------------------------------------------------------------------

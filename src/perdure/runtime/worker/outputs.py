@@ -60,7 +60,7 @@ def encode_output(value: Any, what: str = "output") -> bytes | bytearray:
         if has_many(encoded):
             raise _refuse(f"{what}: {WHY}")
         # Nesting cannot be deeper than the number of brackets, so most outputs need no walk.
-        deep = count(encoded, b"[") + count(encoded, b"{") > MAX_DEPTH
+        deep = len(encoded) > MAX_DEPTH and count(encoded, b"[") + count(encoded, b"{") > MAX_DEPTH
         if deep and not _is_shallow(value):
             raise TooDeep
         # Not-a-number was encoded as null: only an output with a null in it can hide one.
