@@ -8,7 +8,7 @@ import pytest
 from perdure.access.principal import LOCAL
 from perdure.model import compile_definition
 from perdure.runtime.pruner import DAY, Pruner
-from perdure.service import Service
+from perdure.service import Service, tenancy
 from perdure.service.errors import Invalid
 from tests.api.helpers import serving
 from tests.engine import tasks
@@ -84,6 +84,44 @@ async def test_the_same_key_starts_one_run_however_often_and_at_once(server):
     twice = [("Idempotency-Key", "order-17"), ("Idempotency-Key", "order-18")]
     assert (await server.post("/runs", body, headers=twice)).status_code == 400
     assert len((await server.ok("/runs"))["items"]) == 1
+
+
+async def test_the_same_key_makes_one_rerun_however_often_and_at_once(server):
+    source = (await server.start(TWO, {"q": 1}))["run_id"]
+    path, key = f"/runs/{source}/rerun", {"Idempotency-Key": "again-17"}
+    responses = await asyncio.gather(*(server.post(path, {}, headers=key) for _ in range(20)))
+    assert [response.status_code for response in responses].count(201) == 1
+    assert sorted({response.status_code for response in responses}) == [200, 201]
+    [made] = {response.json()["run_id"] for response in responses}
+    later = await server.post(path, {}, headers=key)
+    assert (later.status_code, later.headers["idempotency-replayed"]) == (200, "true")
+    assert (later.json()["run_id"], later.json()["origin"]) == (made, source)
+    for other in ({"inputs": {"q": 2}}, {"from_node": "b"}):
+        refused = await server.post(path, other, headers=key)
+        assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict"), other
+    started = await server.post("/runs", {"definition": TWO, "inputs": {"q": 1}}, headers=key)
+    assert (started.status_code, started.json()["code"]) == (409, "idempotency_conflict")
+    assert len((await server.ok("/runs"))["items"]) == 2
+    assert (await server.post(path, {})).json()["run_id"] != made  # without a key, each is another
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_an_answer_that_is_late_says_written_down_only_when_it_is(server, monkeypatch, stored):
+    run_id = (await server.start(TWO, {"q": 1}))["run_id"]
+    monkeypatch.setattr(tenancy, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(server.engine.coordinator.share, "holds", lambda run_id: False)  # another process has the run
+    put = server.engine.journal.put_command
+
+    async def write(*given, **named):
+        if not stored:
+            await asyncio.Event().wait()  # a database that does not answer
+        return await put("of-another-process", *given[1:], **named)
+
+    monkeypatch.setattr(server.engine.journal, "put_command", write)
+    response = await server.post(f"/runs/{run_id}/cancel", {})
+    assert (response.status_code, response.json()["code"]) == (504, "answer_late")
+    assert ("written down" in response.json()["detail"]) is stored
+    assert ("not known" in response.json()["detail"]) is not stored
 
 
 async def prune(server, *, days, retention_days):

@@ -175,7 +175,7 @@ def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
         headers.append(
             _header(
                 "Idempotency-Key",
-                "The same key again gives what it gave the first time (starting runs); elsewhere it is accepted, because asking "
+                "The same key again gives what it gave the first time (starting and rerunning runs); elsewhere it is accepted, because asking "
                 "twice changes nothing.",
                 {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
             )

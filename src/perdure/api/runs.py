@@ -100,6 +100,10 @@ async def start(call: Call, body: StartRun) -> Answer:
             started = await while_allowed(call, Permission.RUNS_START, _start(call, body))
     else:
         started = await _start(call, body)
+    return _answer(started)
+
+
+def _answer(started: Started) -> Answer:
     headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
     if not started.created:
         headers["Idempotency-Replayed"] = "true"
@@ -368,19 +372,21 @@ class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     definition: Mended | None = None
 
 
-@routes.post("/runs/{run_id}/rerun", OPERATE, s.RunStarted, status=201, needs_body=False)
-async def rerun(call: Call, body: Rerun) -> Any:
+@routes.post("/runs/{run_id}/rerun", OPERATE, s.RunStarted, status=201, also={200: s.RunStarted}, needs_body=False)
+async def rerun(call: Call, body: Rerun) -> Answer:
     """Start a new run from an old one, with the definition the old run has now or with another.
 
+    200 means that an earlier request with the same `Idempotency-Key` made this run.
     Another definition, or other `inputs` together with `from_node`, also need the permission `workflows:write`. If the new
     run keeps a decision that a person made, the caller must be allowed to make that decision.
     """
     if body.definition is not None or (body.from_node and body.inputs is not None):
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"given": hash_of([body.definition, body.inputs])}
-    return await call.service.runs.rerun(
-        call.path("run_id"), from_node=body.from_node, inputs=body.inputs, definition=body.definition
+    started = await call.service.runs.begin_rerun(
+        call.path("run_id"), from_node=body.from_node, inputs=body.inputs, definition=body.definition, key=call.key
     )
+    return _answer(started)
 
 
 class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):

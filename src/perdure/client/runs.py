@@ -16,6 +16,14 @@ from perdure.clock import system
 PAGE = 100
 
 
+def _with_key(idempotency_key: str | None) -> dict[str, str]:
+    """The header by which a repeated try is known."""
+    key = system.new_id() if idempotency_key is None else idempotency_key
+    if not is_header(key) or not 1 <= len(key) <= 255:
+        raise Invalid("idempotency_key: expected 1 to 255 printable ASCII characters without spaces")
+    return {"Idempotency-Key": key}
+
+
 class RunsCalls:
     """Every operation on runs, described once."""
 
@@ -60,10 +68,7 @@ class RunsCalls:
             rollout_key=rollout_key,
             correlation_id=correlation_id,
         )
-        key = system.new_id() if idempotency_key is None else idempotency_key
-        if not is_header(key) or not 1 <= len(key) <= 255:
-            raise Invalid("idempotency_key: expected 1 to 255 printable ASCII characters without spaces")
-        headers = {"Idempotency-Key": key}
+        headers = _with_key(idempotency_key)
         return post("runs", body=body, headers=headers, repeatable=True, wait_seconds=wait_seconds, before=before)
 
     @listing
@@ -206,11 +211,12 @@ class RunsCalls:
         from_node: str = "",
         inputs: Mapping[str, Any] | None = None,
         definition: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> Call[v.RunStarted]:
         """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones;
-        by a mended `definition` if one is given."""
+        by a mended `definition` if one is given. The `idempotency_key` is as in `start`."""
         body = {"from_node": from_node, **given(inputs=inputs, definition=definition)}
-        return post("runs", run_id, "rerun", body=body)
+        return post("runs", run_id, "rerun", body=body, headers=_with_key(idempotency_key), repeatable=True)
 
     @operation
     def patch(

@@ -73,8 +73,9 @@ class Runs:
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    async def request(self, request: Request) -> Reply:
-        """Decide a request here, or hand it to the process that holds its run."""
+    async def request(self, request: Request, on_stored: Callable[[], None] = lambda: None) -> Reply:
+        """Decide a request here, or hand it to the process that holds its run: `on_stored` is called once it is durable
+        that it was asked."""
         if request.kind == "start" and not self._distributed:
             self.own.add(request.run_id)
         # Encoded even where it is decided here, which costs microseconds: what cannot be stored is refused before it is
@@ -90,7 +91,7 @@ class Runs:
             reply = await handle(coordinator, decode_request(body))
             if reply.code != "moved":
                 return reply
-        return await self._handover.ask(request.run_id, body, self._decides, LOOK_SECONDS)
+        return await self._handover.ask(request.run_id, body, self._decides, LOOK_SECONDS, on_stored)
 
     async def _refuse_config(self, request: Request) -> Reply | None:
         """The refusal of a requeue whose config cannot be used. It is checked here, where its content is at hand: it

@@ -34,7 +34,7 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
 from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
-from perdure.service.starts import Starts
+from perdure.service.starts import Started, Starts, hash_of
 from perdure.service.tenancy import refuse_sealed
 from perdure.service.transfer import Transfer, export_run
 from perdure.service.views import (
@@ -343,7 +343,11 @@ class Runs(Starts):
         await self._tenancy.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id or "", **about))
         return run_summary(await self._tenancy.get_run(run_id))
 
-    async def rerun(
+    async def rerun(self, run_id: str, **about: Any) -> View:
+        """`begin_rerun` for callers that need not know whether the run had been made before."""
+        return (await self.begin_rerun(run_id, **about)).view
+
+    async def begin_rerun(
         self,
         run_id: str,
         *,
@@ -351,10 +355,16 @@ class Runs(Starts):
         inputs: Mapping[str, Any] | None = None,
         definition: Any = None,
         new_id: str | None = None,
-    ) -> View:
+        key: str | None = None,
+    ) -> Started:
         """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones;
-        by another `definition` if one is given."""
+        by another `definition` if one is given. A repeated `key` gives the run it made before, provided the same was
+        asked for."""
         record, state = await self._tenancy.load(run_id)
+        origin = {"origin": record.run_id}
+        asked = None if key is None else (key, hash_of(["rerun", record.run_id, from_node, inputs, definition]))
+        if asked is not None and (earlier := await self._earlier(record.row.tenant, *asked)) is not None:
+            return Started({**await self._started(earlier, 0.0), **origin}, created=False)
         kept = None if definition is None else await self._keep(definition, record.row.tenant)
         values = None if inputs is None else dict(inputs)
         if from_node and kept is None:
@@ -377,12 +387,15 @@ class Runs(Starts):
                 inputs=values,
                 ir="" if kept is None else kept.ir,
                 checked=checked,
+                key=asked,
                 **about,
             )
         )
+        if reply.run_id != new:  # another caller with the same key was faster
+            return Started({**await self._started(reply.run_id, 0.0), **origin}, created=False)
         version = record.row.workflow_version if kept is None else 0
         view = {"run_id": new, "workflow": record.row.workflow, "version": version}
-        return {**view, "state": reply.state, "outputs": None, "error": None, "origin": record.run_id}
+        return Started({**view, "state": reply.state, "outputs": None, "error": None, **origin}, created=True)
 
     async def patch(
         self,

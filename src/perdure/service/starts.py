@@ -81,8 +81,8 @@ class Starts:
         wanted = [workflow, definition, inputs, tags, deadline_seconds]
         if rollout_key or correlation_id:  # otherwise left out: keys that are stored have the hash without them
             wanted += [rollout_key, correlation_id]
-        asked = None if key is None else (key, _hash(wanted))
-        if asked is not None and (earlier := await self._earlier(*asked)) is not None:
+        asked = None if key is None else (key, hash_of(wanted))
+        if asked is not None and (earlier := await self._earlier(tenancy.tenant, *asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)
         run_id = run_id or self._engine.runs.new_id()
         found = await (
@@ -124,8 +124,8 @@ class Starts:
         if refused := find_refused_functions(ir):
             raise FunctionNotAllowed("; ".join(refused[:5]))
 
-    async def _earlier(self, key: str, body_hash: str) -> str | None:
-        found = await self._engine.journal.find_idempotency(self._tenancy.tenant, key)
+    async def _earlier(self, tenant: str, key: str, body_hash: str) -> str | None:
+        found = await self._engine.journal.find_idempotency(tenant, key)
         if found is None:
             return None
         if found[1] != body_hash:
@@ -154,5 +154,5 @@ class Starts:
         return view
 
 
-def _hash(asked: Any) -> str:
+def hash_of(asked: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()

@@ -117,15 +117,20 @@ class Tenancy:
                 refuse_sealed(name, getattr(request, name))
         if self.owner:
             await self.engine.hold(work=False)
+        stored = asyncio.Event()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                reply = await self.engine.runs.request(request)
+                reply = await self.engine.runs.request(request, stored.set)
         except TimeoutError:
             held = self.engine.holder if self.owner else None
             who = f"process {held.pid} on {held.host} did not answer" if held and held.pid else "nobody answered"
             raise AnswerLate(
-                f"run {request.run_id}: {who} within {ANSWER_SECONDS:.0f} s; the request is written down, and is "
-                "decided when the process that holds the run goes on or ends"
+                f"run {request.run_id}: {who} within {ANSWER_SECONDS:.0f} s; "
+                + (
+                    "the request is written down, and is decided when the process that holds the run goes on or ends"
+                    if stored.is_set()
+                    else "whether the request is decided is not known: look at the run before you ask again"
+                )
             ) from None
         if not reply.refused:
             return reply

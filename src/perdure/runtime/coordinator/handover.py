@@ -48,14 +48,22 @@ class Handover:
         """Wake the callers of these commands, which have an answer now; called by the coordinator that decided them."""
         await self._hint("answers", " ".join(commands))
 
-    async def ask(self, run_id: str, body: bytes, look: Callable[[], Awaitable[bool]], look_seconds: float) -> Reply:
-        """Store the request and wait for its answer. After each look for it, `look` is asked whether an answer can
-        still come; if not, the wait ends after `PATIENCE_SECONDS`."""
+    async def ask(
+        self,
+        run_id: str,
+        body: bytes,
+        look: Callable[[], Awaitable[bool]],
+        look_seconds: float,
+        on_stored: Callable[[], None],
+    ) -> Reply:
+        """Store the request, say so with `on_stored`, and wait for its answer. After each look for it, `look` is asked
+        whether an answer can still come; if not, the wait ends after `PATIENCE_SECONDS`."""
         command = self._clock.new_id()
         waiting = self._waiting[command] = asyncio.Event()
         begun = self._clock.monotonic()
         try:
             await self._journal.put_command(run_id, body, command_id=command)
+            on_stored()
             await self._hint("commands", str(partition_of(run_id, self._journal.partition_count)))
             while True:
                 await first_of(self._clock.sleep(look_seconds), waiting.wait())

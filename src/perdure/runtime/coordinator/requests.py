@@ -56,7 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant: str = "default"
     """The tenant of the run that a start makes; an existing run has its own."""
     key: tuple[str, str] | None = None
-    """start: (idempotency key, hash of what was asked), unique in the tenant."""
+    """start, rerun: (idempotency key, hash of what was asked), unique in the tenant."""
     by: str = ""
     reason: str = ""
     force: bool = False
