@@ -77,7 +77,7 @@ def test_without_waiting_the_id_comes_back_and_the_same_command_follows_it(remot
     assert remote.json("runs", "watch", run_id[:30])["state"] == "completed"
     assert "chooses the ids of new runs" in remote.error("run", file, "--run-id", "mine", code=2)
     other = workflow(tmp_path, "other", task("a", "echo"))
-    assert "is of short, not of other" in remote.error("run", other, "--run-id", run_id, code=2)
+    assert "is of another workflow (short version 1, not this" in remote.error("run", other, "--run-id", run_id, code=2)
     assert "the workers import" in remote.error("run", file, "--import", "json", code=2)
 
 

@@ -309,6 +309,12 @@ def run(world):
     world.change(given("run", file_of(world, "failed")), code=1)
     wrong = workflow(world.folder, "wrong", task("a", "echo", "nowhere"))
     world.change(given("run", wrong), code=2)
+    ended, same = world.read["done"], file_of(world, "done")
+    world.compare("run", same, "--run-id", ended)
+    world.compare("run", same, "--run-id", ended, "-i", "n=1", "-i", f"flag={world.flag}")
+    world.compare("run", same, "--run-id", ended, "-i", "n=2", code=2)
+    world.compare("run", file_of(world, "done", task("more", "echo", "b")), "--run-id", ended, code=2)
+    world.compare("run", file_of(world, "failed"), "--run-id", ended, code=2)
 
 
 def graph(world):

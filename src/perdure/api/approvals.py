@@ -11,9 +11,6 @@ from perdure.api import approval_schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text
 from perdure.api.request_reader import Body, Query
-from perdure.errors import Refused
-from perdure.plain_text import find_name_trouble
-from perdure.service.errors import Invalid, Trouble
 
 routes = Routes("approvals")
 Id = Annotated[str, Meta(description="Only those of this run.", max_length=1000)]
@@ -108,23 +105,9 @@ async def make_links(call: Call, body: MakeLinks) -> Any:
     decides nothing: it shows a page that asks for confirmation. The caller also needs the permission
     `approvals:decide`.
     """
-    call.principal.require(Permission.APPROVALS_DECIDE)
-    if trouble := find_name_trouble(body.approver):
-        message = f"approver {body.approver[:80]!a}: {trouble}"
-        raise Invalid(message, [Trouble("approver", "wrong_value", message)])
-    row = await call.service.tenancy.get_approval(call.path("approval_id"))
-    if row.state != "pending":
-        raise Refused(f"approval {row.approval_id} is no longer pending", code="already_decided")
-    expires_at = call.site.engine.clock.now() + body.expires_seconds
-    found = {}
-    for decision in ("approve", "reject"):
-        token = await call.site.links.make(
-            tenant=row.tenant,
-            approval_id=row.approval_id,
-            run_id=row.run_id,
-            decision=decision,
-            approver=body.approver,
-            expires_at=expires_at,
-        )
-        found[decision] = f"{call.site.options.public_url.rstrip('/')}/links/{token}"
-    return {"approval_id": row.approval_id, "approver": body.approver, "expires_at": expires_at, **found}
+    return await call.service.approvals.make_links(
+        call.path("approval_id"),
+        body.approver,
+        expires_seconds=body.expires_seconds,
+        public_url=call.site.options.public_url,
+    )

@@ -71,11 +71,8 @@ def create(
 
     seconds = None if expires_days is None else expires_days * DAY_SECONDS
 
-    async def make(backend: Backend) -> Any:
-        made: Any = await backend.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
-        shown = {field: value for field, value in made.items() if field != "key"}
-        await _note(backend, "key.created", shown)
-        return made
+    def make(backend: Backend) -> Awaitable[Any]:
+        return backend.keys.create(name, roles, scopes=scopes, expires_seconds=seconds)
 
     made = asyncio.run(ask(where, make, tenant=tenant, make=True))
     if as_json:
@@ -117,26 +114,14 @@ def revoke(key_id: str, tenant: str, where: Where, as_json: bool) -> None:
     """Take the key KEY_ID back: within a second no process accepts it any more."""
     key_id = key_id.removeprefix(PREFIX)
 
-    async def take_back(backend: Backend) -> Any:
-        revoked: Any = await backend.keys.revoke(key_id)
-        await _note(backend, "key.revoked", revoked)
-        return revoked
+    def take_back(backend: Backend) -> Awaitable[Any]:
+        return backend.keys.revoke(key_id)
 
     revoked = asyncio.run(ask(where, take_back, tenant=tenant))
     if as_json:
         print_json(revoked)
     else:
         echo(f"Key {revoked['key_id']} of {revoked['name']} is revoked.")
-
-
-async def _note(backend: Backend, action: str, key: dict[str, Any]) -> None:
-    """Write the action into the audit of a local database; a server does that by itself."""
-    from perdure.access import Audit
-    from perdure.service import Service
-
-    if isinstance(backend, Service):
-        audit = Audit(backend.tenancy.archive, backend.tenancy.engine.clock)
-        await audit.record(backend.tenancy.principal, action, f"key {key['key_id']}", after=key)
 
 
 def _cells(key: dict[str, Any]) -> list[str]:

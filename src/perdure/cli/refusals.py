@@ -16,6 +16,7 @@ from perdure.cli.source import Source
 from perdure.cli.where import Server, Where
 
 if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
     from perdure.engine import Engine
     from perdure.model import Compiled, Problem
 
@@ -28,6 +29,20 @@ async def check_contents(engine: Engine, source: Source) -> Compiled:
     """The definition with the problems that this database finds, each once and with its line."""
     problems = await engine.workflows.checker.find_problems(source.compiled, beside=_beside(source))
     return _add(source, tuple(_name_file(one, source) for one in problems))
+
+
+async def warn_of_namesake(backend: Backend, source: Source, registered: Mapping[str, Any]) -> None:
+    """Warn if another file on this machine has given its workflow the name of the one that was just registered."""
+    from perdure.cli.backend import engine_of
+    from perdure.cli.source import warn
+    from perdure.runtime.origins import find_namesake
+
+    engine = engine_of(backend)
+    if engine is None or engine.distributed or source.path is None:  # a path means something on one machine only
+        return
+    about = (registered["name"], registered["version"], source.path)
+    if said := await find_namesake(engine.journal, engine.archive, *about):
+        warn(said)
 
 
 def check_source(source: Source, where: Where) -> Compiled:

@@ -20,6 +20,8 @@ from perdure.kernel.run_ids import RUN_ID, RUN_ID_RULE
 if TYPE_CHECKING:
     from perdure.cli.source import Source
     from perdure.kernel.state import State
+    from perdure.model import Compiled
+    from perdure.model.ir import IR
     from perdure.service import Service
 
 GRACE_SECONDS = 10.0
@@ -227,14 +229,14 @@ class LocalRun(Session):
         from perdure.service.errors import Invalid
 
         for child in self.source.children:
-            await self._note_origin(engine, *await engine.workflows.register(child))
+            await self._register(engine, child)
         compiled = await self._check(engine)
-        ir, version = await engine.workflows.register(compiled, checked=True)
-        await self._note_origin(engine, ir, version)
+        registered = await self._register(engine, compiled)
+        ir = compiled.get_ir()
         self.run_id = self.run_id or engine.clock.new_id()
         engine.runs.own.add(self.run_id)
         if await engine.journal.find_run(self.run_id) is not None:
-            await self._adopt_existing(engine, ir.hash)
+            await self._adopt_existing(engine, ir)
             if not await self._hold(engine) and not engine.distributed and not self.found.terminal:
                 self._tell(f"{holder(engine)} holds the database; the run is followed here.")
                 self._tell(
@@ -252,12 +254,12 @@ class LocalRun(Session):
         about: dict[str, Any] = {"tags": self.tags, "correlation_id": self.correlation_id}
         try:
             await self._service(engine).runs.start(
-                f"{ir.name}@{version}", self.inputs or {}, run_id=self.run_id, **about
+                f"{ir.name}@{registered['version']}", self.inputs or {}, run_id=self.run_id, **about
             )
         except Refused as error:
             if error.code != "exists":
                 raise
-            await self._adopt_existing(engine, ir.hash)  # another process was faster
+            await self._adopt_existing(engine, ir)  # another process was faster
         except Invalid as error:
             if error.code != "invalid_inputs":
                 raise click.UsageError(error.message) from error
@@ -266,18 +268,16 @@ class LocalRun(Session):
             ) from error
         return self.run_id
 
-    async def _note_origin(self, engine: Any, ir: Any, version: int) -> None:
-        from perdure.cli.database import user
-        from perdure.cli.source import warn
-        from perdure.runtime.origins import note_origin
+    async def _register(self, engine: Any, compiled: Compiled) -> dict[str, Any]:
+        from perdure.cli.refusals import warn_of_namesake
+        from perdure.runtime.origins import describe_origin
 
-        if engine.distributed or self.source.path is None:  # a path means something on one machine only
-            return
-        said = await note_origin(
-            engine.journal, engine.archive, ir.name, version, self.source.path, by=user(), at=engine.clock.now()
-        )
-        if said is not None:
-            warn(said)
+        service = self._service(engine)
+        here = not engine.distributed and self.source.path is not None  # a path means something on one machine only
+        origin = describe_origin(str(self.source.path)) if here else ""
+        registered = await service.workflows.register(compiled, reason=origin)
+        await warn_of_namesake(service, self.source, registered)
+        return registered
 
     @staticmethod
     def _service(engine: Any) -> Service:
@@ -324,43 +324,20 @@ class LocalRun(Session):
             self._tell(line)
         return True
 
-    async def _adopt_existing(self, engine: Any, ir: str) -> None:
+    async def _adopt_existing(self, engine: Any, ir: IR) -> None:
         """Continue a run that exists, if it has the same workflow and the same inputs."""
         from perdure.sdk.asks import look
+        from perdure.service.resumed_runs import read_existing
 
         record = await engine.journal.get_run(self.run_id)
         if record.quarantined is not None:
             raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see perdure doctor")
         state = self.found = await engine.runs.state_of(record)
-        if ir not in state.ir_hashes:
-            raise click.UsageError(self._say_other(state))
-        if self.inputs is not None and not await engine.runs.began_with(state, self.inputs):
-            raise click.UsageError(
-                f"run {self.run_id} began with other inputs; leave them out to go on, or choose another --run-id"
-            )
+        self.check_same(await read_existing(engine, state), ir, self.inputs)
         if not state.terminal:
             self._tell(f"Run {self.run_id} exists and is {state.state}; going on with it.")
             for ask in (await look(engine, state)).asks:
                 self._tell(f"  {ask.node or 'it'} waits for: {ask.command}{self.flags}")
-
-    def _say_other(self, state: Any) -> str:
-        """The message that a run follows another definition than the file: of the same workflow before it was edited,
-        or of another one."""
-        from shlex import quote
-
-        file = quote(self.source.name)
-        if state.workflow != self.source.compiled.get_ir().name:
-            was = f"{state.workflow} version {state.workflow_version}, not this {self.source.name}"
-            return f"run {self.run_id} is of another workflow ({was}); choose another --run-id, or run its file"
-        was = f"run {self.run_id} began with another definition of {state.workflow} (version {state.workflow_version})"
-        lines = [f"{was}; {self.source.name} was edited since. Either:"]
-        if state.state == "failed":
-            lines.append(f"  retry it by the file as it is now:  {self.command('retry')} --definition {file}")
-        elif not state.terminal:
-            lines.append(f"  change the run to the file as it is now:  {self.command('patch')} {file}")
-            lines.append("  go on by the definition it began with:  perdure dev, or run the file as it was")
-        lines.append("  begin a new run:  choose another --run-id")
-        return "\n".join(lines)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

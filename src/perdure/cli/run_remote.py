@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from perdure.cli.source import Source
     from perdure.client import AsyncClient
     from perdure.model import Compiled
+    from perdure.model.ir import IR
+    from perdure.service.resumed_runs import Existing
 
 
 async def run_remote(
@@ -34,7 +36,7 @@ async def run_remote(
     async with reached(server) as client:
         session = RemoteRun(client, source, flags, no_wait=no_wait, as_json=as_json)
         if run_id is not None:
-            await session.adopt_existing(run_id)
+            await session.adopt_existing(run_id, inputs)
         elif not await session.start(inputs, tags, correlation_id):
             return ExitCode.USAGE
         if no_wait:
@@ -76,8 +78,8 @@ class RemoteRun(Session):
         assert compiled.definition is not None
         return await self.client.workflows.register(compiled.definition)
 
-    async def adopt_existing(self, run_id: str) -> None:
-        """Follow a run that exists, if it is of the same workflow."""
+    async def adopt_existing(self, run_id: str, inputs: dict[str, Any] | None) -> None:
+        """Follow a run that exists, if it has the same workflow and the same inputs."""
         from perdure.cli.backend import find_run
 
         record = await find_run(self.client, run_id)
@@ -85,10 +87,44 @@ class RemoteRun(Session):
             raise click.UsageError(
                 f"the server has no run {run_id}, and a server chooses the ids of new runs; leave --run-id out"
             )
-        name = self.source.compiled.definition["name"]
-        if record["workflow"] != name:
-            raise click.UsageError(f"run {run_id} is of {record['workflow']}, not of {name}; choose another --run-id")
+        if (why := record.get("quarantined")) is not None:
+            raise click.ClickException(f"run {run_id} is quarantined: {why}; see perdure doctor")
         self.run_id = run_id
+        ir = self._compile()
+        existing = await self._read_existing(run_id, ir)
+        if inputs is not None and _is_partial(existing.inputs):
+            raise click.UsageError(
+                f"the inputs of run {run_id} are too large to be compared here; leave them out to go on with it"
+            )
+        self.check_same(existing, ir, inputs)
+        if not existing.ended and not self.as_json:
+            say(f"Run {run_id} exists and is {existing.state}; going on with it.")
+
+    async def _read_existing(self, run_id: str, ir: IR) -> Existing:
+        from perdure.service.resumed_runs import Existing
+
+        view: Any = await self.client.runs.get(run_id, outputs=False)
+        hashes: set[str] = set()
+        async for event in self.client.runs.events(run_id, limit=1000):
+            if event["type"] in ("run.created", "run.patched"):
+                hashes.add(event["data"]["ir"])
+                if len(hashes) > view.get("patches", 0):
+                    break
+        return Existing(
+            run_id=run_id,
+            workflow=view["workflow"],
+            version=view["version"],
+            state=view["state"],
+            ended=view["ended_at"] is not None,
+            hashes=frozenset(hashes),
+            schema=ir.inputs_schema,
+            inputs=view["inputs"],
+        )
+
+    def _compile(self) -> IR:
+        from perdure.model import compile_definition
+
+        return compile_definition(self.source.compiled.definition).get_ir()
 
     # -- following -----------------------------------------------------------------------------------------------------
 
@@ -96,11 +132,10 @@ class RemoteRun(Session):
         from perdure.cli.backend import get_run, who_asked
         from perdure.cli.terminal.follow import stopping
         from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
-        from perdure.model import compile_definition
         from perdure.nodes import installed
         from perdure.sdk.follower import Follower
 
-        ir = compile_definition(self.source.compiled.definition).get_ir()
+        ir = self._compile()
         follower = Follower(StreamSource(self.client, {ir.hash: ir}), self.run_id)
         with stopping() as stop:
             await self.attend(self.client, follower, RemoteLines(follower, installed()), stop, work=None)
@@ -110,3 +145,10 @@ class RemoteRun(Session):
         view = await get_run(self.client, self.run_id)
         self.asked = await who_asked(self.client, view)
         return self.finish(view, follower)
+
+
+def _is_partial(inputs: Any) -> bool:
+    """Whether a server left parts of the inputs out of its answer because they are large."""
+    if isinstance(inputs, dict):
+        return set(inputs) == {"$ref", "size"} or any(map(_is_partial, inputs.values()))
+    return isinstance(inputs, list) and any(map(_is_partial, inputs))

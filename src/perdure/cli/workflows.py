@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.backend import MOST, ask, engine_of, read_pages
+from perdure.cli.backend import MOST, ask, read_pages
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import Group, json_option, leave, page_options
 from perdure.cli.lists import say_more
@@ -196,7 +196,7 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
 
 def _push(where: Where, source: Source, reason: str) -> View | None:
     """Register a definition and its children. None: it was refused, and the problems were printed."""
-    from perdure.cli.refusals import refused_for, show_refused
+    from perdure.cli.refusals import refused_for, show_refused, warn_of_namesake
     from perdure.runtime.origins import describe_origin
 
     here = where.find_server() is None and source.path is not None  # a path means something on one machine only
@@ -206,9 +206,9 @@ def _push(where: Where, source: Source, reason: str) -> View | None:
         view: Any
         for child in source.children:
             view = await backend.workflows.register(child.definition, reason=reason or origin)
-            await _note_origin(backend, source, view)
+            await warn_of_namesake(backend, source, view)
         view = await backend.workflows.register(source.compiled.definition, reason=reason or origin)
-        await _note_origin(backend, source, view)
+        await warn_of_namesake(backend, source, view)
         return view  # type: ignore[no-any-return]
 
     try:
@@ -218,19 +218,6 @@ def _push(where: Where, source: Source, reason: str) -> View | None:
             raise
         show_refused(source, error, "registered")
         return None
-
-
-async def _note_origin(backend: Backend, source: Source, view: View) -> None:
-    from perdure.cli.database import user
-    from perdure.cli.source import warn
-    from perdure.runtime.origins import note_origin
-
-    engine = engine_of(backend)
-    if engine is None or engine.distributed or source.path is None:
-        return
-    about = {"by": user(), "at": engine.clock.now()}
-    if said := await note_origin(engine.journal, engine.archive, view["name"], view["version"], source.path, **about):
-        warn(said)
 
 
 @workflows.command(short_help="Make the next version by a JSON Patch.")

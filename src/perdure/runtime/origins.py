@@ -6,7 +6,7 @@ from each other. The file is recorded in the note of the version, which people r
 
 from __future__ import annotations
 
-from perdure.archive import Archive, VersionNote
+from perdure.archive import Archive
 from perdure.journal import Journal
 
 _FROM = "from "
@@ -17,21 +17,11 @@ def describe_origin(path: str) -> str:
     return f"{_FROM}{path}"
 
 
-async def note_origin(
-    journal: Journal,
-    archive: Archive,
-    name: str,
-    version: int,
-    path: str,
-    *,
-    by: str,
-    at: float,
-    tenant: str = "default",
+async def find_namesake(
+    journal: Journal, archive: Archive, name: str, version: int, path: str, *, tenant: str = "default"
 ) -> str | None:
-    """Record where a version came from. Returns a warning if the name was, or now is, that of a workflow from another
-    file."""
-    note = VersionNote(tenant=tenant, workflow=name, version=version, by=by, at=at, reason=describe_origin(path))
-    await archive.note_version(note)
+    """A warning if the name was, or now is, that of a workflow from another file than this version."""
+    origin = describe_origin(path)
     highest = await journal.find_workflow(name, tenant=tenant)
     if highest is None:
         return None
@@ -39,9 +29,9 @@ async def note_origin(
     other = highest.version if taken else version - 1
     notes = await archive.find_notes(tenant, name, {other, version})
     before, own = notes.get(other), notes.get(version)
-    if before is None or own is None or not before.reason.startswith(_FROM) or before.reason == note.reason:
+    if before is None or own is None or not before.reason.startswith(_FROM) or before.reason == origin:
         return None
-    if not taken and own.reason != note.reason:  # the other file has the same definition, and registered it first
+    if not taken and own.reason != origin:  # the other file has the same definition, and registered it first
         return None
     if taken:
         who = f"workflow '{name}' of {path} is version {version}, and version {other} came {before.reason}"

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
 
 from perdure.blobs import INLINE_BYTES
 from perdure.clock import Clock
 from perdure.contents import Contents
 from perdure.errors import NotFound
-from perdure.expressions.run_inputs import apply_defaults
 from perdure.journal import Journal, RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.state import State
@@ -123,11 +121,6 @@ class Runs:
 
     async def state_of(self, record: RunRecord) -> State:
         return await look(self._journal, self._library, record)
-
-    async def began_with(self, state: State, inputs: dict[str, Any]) -> bool:
-        """Whether these are the inputs that the run began with, its defaults included."""
-        before = await self._contents.resolve(state.tenant, state.inputs)
-        return bool(apply_defaults(state.ir.inputs_schema, inputs) == (before or {}))
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[e.Event, None]:
         """The run's events as they become durable, in whichever process they are decided, until it has ended. Raises

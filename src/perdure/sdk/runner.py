@@ -326,11 +326,13 @@ class _Session:
     ) -> State:
         engine = self._engine
         for child in children:
-            await engine.workflows.register(child)
-        for problem in await engine.workflows.checker.find_problems(compiled):
-            if problem.severity == "warning":  # `register`, below, refuses an error
-                logger.warning("%s: %s", compiled.get_ir().name, problem.message)
-        ir, version = await engine.workflows.register(compiled)
+            await self._service.workflows.register(child)
+        ir = compiled.get_ir()
+        registered = await self._service.workflows.register(compiled)
+        known = {problem.message for problem in compiled.problems}
+        for problem in registered["problems"]:
+            if problem["message"] not in known:
+                logger.warning("%s: %s", ir.name, problem["message"])
         run_id = run_id or engine.clock.new_id()
         engine.runs.own.add(run_id)
         engine.others = "uncrashed"
@@ -347,7 +349,7 @@ class _Session:
             for said in find_unknown(ir.inputs_schema, inputs):
                 logger.warning("%s", said)
             start = self._service.runs.start(
-                f"{ir.name}@{version}", _plain(inputs, "the inputs are"), run_id=run_id, tags=tags
+                f"{ir.name}@{registered['version']}", _plain(inputs, "the inputs are"), run_id=run_id, tags=tags
             )
             await _unless("exists", start)  # another process was faster
         state = await engine.runs.state(run_id)
@@ -362,9 +364,13 @@ class _Session:
     async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:
         """Refuse another workflow under the id of an existing run. A failed run may continue by a mended workflow of
         the same name, if what was done has its place in it."""
-        if ir.hash not in state.ir_hashes and not (mends and state.workflow == ir.name):
+        from perdure.service.resumed_runs import find_difference, read_existing
+
+        existing = await read_existing(self._engine, state)
+        difference = find_difference(existing, ir, _plain(inputs, "the inputs are"), mends=mends)
+        if difference in ("workflow", "definition"):
             raise Refused(_say_other(state, ir), code="other_workflow")
-        if not await self._engine.runs.began_with(state, _plain(inputs, "the inputs are")):
+        if difference == "inputs":
             raise Refused(
                 f"run {state.run_id} began with other inputs; choose another run_id, or give the same inputs",
                 code="other_inputs",

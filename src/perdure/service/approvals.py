@@ -11,12 +11,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from perdure.access import Forbidden, Permission
+from perdure.access import Forbidden, Links, Permission
+from perdure.errors import Refused
 from perdure.journal import ApprovalRow
 from perdure.kernel import events as e
 from perdure.kernel.reruns import adopt
 from perdure.kernel.segments import show
 from perdure.kernel.state import State
+from perdure.plain_text import find_name_trouble
 from perdure.runtime.coordinator.requests import Request
 from perdure.service.decisions import find_decisions, find_requesters
 from perdure.service.diffs import diff_values
@@ -29,6 +31,8 @@ from perdure.service.views import View, approval_view, page_view
 from perdure.threads import aside
 
 Decision = Literal["approve", "reject"]
+LINK_SECONDS = 7 * 86_400.0
+"""How long a link is good unless its maker says otherwise."""
 ROLE = "role:"
 """The prefix of an entry of `approvers` that is a role; every principal with that role may decide for it."""
 
@@ -141,6 +145,28 @@ class Approvals:
         )
         await tenancy.ask(request)
         return approval_view(await tenancy.get_approval(approval_id))
+
+    async def make_links(
+        self, approval_id: str, approver: str, *, expires_seconds: float | None = None, public_url: str = ""
+    ) -> View:
+        """Two links by which one approver decides: one approves, the other rejects. `public_url` is where the server
+        is reached that answers them."""
+        tenancy, clock = self._tenancy, self._engine.clock
+        tenancy.principal.require(Permission.APPROVALS_DECIDE)
+        if trouble := find_name_trouble(approver):
+            message = f"approver {approver[:80]!a}: {trouble}"
+            raise Invalid(message, [Trouble("approver", "wrong_value", message)])
+        row = await tenancy.get_approval(approval_id)
+        if row.state != "pending":
+            raise Refused(f"approval {row.approval_id} is no longer pending", code="already_decided")
+        links = Links(tenancy.archive, clock)
+        expires_at = clock.now() + (LINK_SECONDS if expires_seconds is None else expires_seconds)
+        about = {"tenant": row.tenant, "approval_id": row.approval_id, "run_id": row.run_id, "approver": approver}
+        found = {}
+        for decision in ("approve", "reject"):
+            token = await links.make(**about, decision=decision, expires_at=expires_at)
+            found[decision] = f"{public_url.rstrip('/')}/links/{token}"
+        return {"approval_id": row.approval_id, "approver": approver, "expires_at": expires_at, **found}
 
     async def _check_seat(self, row: ApprovalRow) -> str | None:
         """The entry of `approvers` by which the principal decides. Who asked for the run does not decide about it."""

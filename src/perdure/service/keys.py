@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perdure.access import Forbidden, check_roles, issue_key, permissions_of
+from perdure.access import Audit, Forbidden, check_roles, issue_key, permissions_of
 from perdure.archive import ApiKey
 from perdure.service.pages import listing
 from perdure.service.views import View, page_view
@@ -43,7 +43,9 @@ class Keys:
             expires_at=None if expires_seconds is None else now + expires_seconds,
             by=tenancy.by,
         )
-        return {**_key_view(issued.key), "key": issued.text}
+        view = _key_view(issued.key)
+        await self._record("key.created", view)
+        return {**view, "key": issued.text}
 
     @listing
     async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
@@ -55,7 +57,15 @@ class Keys:
     async def revoke(self, key_id: str) -> View:
         """Revoke a key. Within a second every process refuses it."""
         now = self._tenancy.engine.clock.now()
-        return _key_view(await self._tenancy.archive.revoke_key(self._tenancy.tenant, key_id, now))
+        view = _key_view(await self._tenancy.archive.revoke_key(self._tenancy.tenant, key_id, now))
+        await self._record("key.revoked", view)
+        return view
+
+    async def _record(self, action: str, key: View) -> None:
+        """Write into the audit what the owner of the database does; a server records every call by itself."""
+        if self._tenancy.owner:
+            audit = Audit(self._tenancy.archive, self._tenancy.engine.clock)
+            await audit.record(self._tenancy.principal, action, f"key {key['key_id']}", after=key)
 
 
 def _key_view(key: ApiKey) -> View:

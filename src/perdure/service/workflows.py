@@ -16,6 +16,7 @@ from perdure.errors import Conflict, NotFound, Refused
 from perdure.journal import WorkflowVersion
 from perdure.model import Compiled, DefinitionError
 from perdure.model.reader import Format
+from perdure.nodes.config_checks import joined
 from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
@@ -46,8 +47,14 @@ class Workflows:
         problems = [problem_view(one) for one in compiled.problems]
         return {"valid": compiled.ir is not None, "hash": compiled.ir and compiled.ir.hash, "problems": problems}
 
-    async def register(self, definition: Definition, *, format: Format = "yaml", reason: str = "") -> View:
-        compiled = await self._compile(definition, format)
+    async def register(self, definition: Definition | Compiled, *, format: Format = "yaml", reason: str = "") -> View:
+        """Store a definition as a version of its workflow. One that the caller has compiled is checked here for what
+        only the database knows."""
+        if isinstance(definition, Compiled):
+            problems = await self._engine.workflows.checker.find_problems(definition, tenant=self._tenancy.tenant)
+            compiled = joined(definition, problems)
+        else:
+            compiled = await self._compile(definition, format)
         if compiled.ir is None:
             raise DefinitionError(compiled.problems)
         return await self._register(compiled, reason)
@@ -64,10 +71,11 @@ class Workflows:
         ir, version = await self._engine.workflows.register(compiled, tenant=tenancy.tenant, checked=True)
         at = self._engine.clock.now()
         # Crash here: the version is stored without a note of who registered it, until it is registered again.
-        note = VersionNote(
-            tenant=tenancy.tenant, workflow=ir.name, version=version, by=tenancy.by, at=at, reason=reason
-        )
-        await self._archive.note_version(note)
+        if tenancy.by or reason:
+            note = VersionNote(
+                tenant=tenancy.tenant, workflow=ir.name, version=version, by=tenancy.by, at=at, reason=reason
+            )
+            await self._archive.note_version(note)
         return {
             "name": ir.name,
             "version": version,

@@ -10,6 +10,8 @@ import asyncio
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
+import click
+
 from perdure.cli.exits import ExitCode, say, say_details, say_error
 from perdure.cli.terminal.speech import echo
 from perdure.cli.terminal.stdout import results
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from perdure.cli.source import Source
     from perdure.cli.terminal.follow import Screen, Stop
     from perdure.engine import Engine
+    from perdure.model.ir import IR
     from perdure.sdk.follower import Follower
+    from perdure.service.resumed_runs import Existing
 
 
 _ASKED_FOR = {"cancelled": "cancelled", "rolled_back": "rolled back"}
@@ -42,6 +46,41 @@ class Session:
 
     def command(self, word: str) -> str:
         return f"perdure runs {word} {self.run_id}{self.flags}"
+
+    # -- going on ------------------------------------------------------------------------------------------------------
+
+    def check_same(self, existing: Existing, ir: IR, inputs: dict[str, Any] | None) -> None:
+        """Refuse to go on with a run by another definition than it follows, or with other inputs."""
+        from perdure.service.resumed_runs import find_difference
+
+        match find_difference(existing, ir, inputs):
+            case "workflow":
+                was = f"{existing.workflow} version {existing.version}, not this {self.source.name}"
+                raise click.UsageError(
+                    f"run {existing.run_id} is of another workflow ({was}); choose another --run-id, or run its file"
+                )
+            case "definition":
+                raise click.UsageError(self._say_edited(existing))
+            case "inputs":
+                raise click.UsageError(
+                    f"run {existing.run_id} began with other inputs; leave them out to go on, or choose another --run-id"
+                )
+
+    def _say_edited(self, existing: Existing) -> str:
+        """The message that the file was edited since the run began, with the ways out."""
+        from shlex import quote
+
+        file, workflow = quote(self.source.name), f"{existing.workflow} (version {existing.version})"
+        lines = [
+            f"run {existing.run_id} began with another definition of {workflow}; {self.source.name} was edited since. Either:"
+        ]
+        if existing.state == "failed":
+            lines.append(f"  retry it by the file as it is now:  {self.command('retry')} --definition {file}")
+        elif not existing.ended:
+            lines.append(f"  change the run to the file as it is now:  {self.command('patch')} {file}")
+            lines.append("  go on by the definition it began with:  perdure dev, or run the file as it was")
+        lines.append("  begin a new run:  choose another --run-id")
+        return "\n".join(lines)
 
     # -- meanwhile -----------------------------------------------------------------------------------------------------
 
