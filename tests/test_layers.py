@@ -51,7 +51,8 @@ ALLOWED: dict[str, set[str]] = {
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
     "blob_stores": BASE | PORTS,
-    "transports": BASE | PORTS | {"weight"},  # envelopes: what arrives is verified and weighed before it is read
+    # envelopes: what arrives is verified and weighed before it is read; Redis gives tasks out by turns
+    "transports": BASE | PORTS | {"weight", "turns"},
     "expressions": BASE | {"kernel"} | PORTS,
     "sandbox": {"errors", "expressions", "places", "plain_text", "weight"},  # runs the jobs that conditions raise
     "pipeline": {"expressions", "plain_text", "spelling"},  # operators and patterns are the same as in conditions
