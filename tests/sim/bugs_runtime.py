@@ -181,6 +181,29 @@ def _() -> Iterator[None]:
         yield
 
 
+_LEAVES_A_CHILD = focused(
+    {"id": "w", "type": "workflow", "config": {"workflow": "child"}},
+    {"id": "a"},
+    {"id": "j", "dependencies": ["w", "a"], "join": {"at_least": 1, "cancel_rest": True}},
+    {"id": "z", "type": "wait", "config": {"seconds": 900}, "dependencies": ["j"]},
+    rates={"journal_crash_after": 0.05},
+    child={"id": "n", "type": "wait", "config": {"seconds": 900}},
+)
+
+
+@bug("the stop of a child that was lost with its process is not sent again", "rule-35", _LEAVES_A_CHILD)
+def _() -> Iterator[None]:
+    def without(run: Any) -> list[c.Effect]:
+        return [
+            one
+            for one in outstanding(run)
+            if not isinstance(one, c.StopChild) or run.state not in ("running", "paused")
+        ]
+
+    with swapped(outstanding, without):
+        yield
+
+
 @bug("nobody sweeps", "R2")
 def _() -> Iterator[None]:
     async def sweep(self: Reclaimer) -> None:

@@ -43,7 +43,11 @@ def bug(name: str, by: str, plan: Callable[[int], Plan] = make_plan) -> Callable
 
 
 def focused(
-    *nodes: dict[str, Any], rates: dict[str, float], on_failure: Any = None, **fields: Any
+    *nodes: dict[str, Any],
+    rates: dict[str, float],
+    on_failure: Any = None,
+    child: dict[str, Any] | None = None,
+    **fields: Any,
 ) -> Callable[[int], Plan]:
     """Histories of one workflow with few kinds of trouble, for bugs that need several rare things at once."""
 
@@ -55,7 +59,8 @@ def focused(
         if on_failure is not None:
             definition["on_failure"] = on_failure
         drawn = make_plan(seed)
-        chosen = {"workflows": [drawn.workflows[0], definition], "rates": rates, "journal_seconds": 0.0, **fields}
+        inner = drawn.workflows[0] if child is None else {"name": "child", "nodes": [child]}
+        chosen = {"workflows": [inner, definition], "rates": rates, "journal_seconds": 0.0, **fields}
         chosen.setdefault("inputs", drawn.inputs[: chosen.get("runs", drawn.runs)])
         chosen.setdefault("workers", 2 if chosen.get("shared", drawn.shared) else 0)
         return msgspec.structs.replace(drawn, **chosen)

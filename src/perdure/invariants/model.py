@@ -74,6 +74,8 @@ class Act(msgspec.Struct, kw_only=True):
     undo_retry_at: float | None = None
     undo_parked: bool = False
     child_ended: int = 0
+    child_open: bool = False
+    """The generation after that was started, and has not ended."""
     completed_seq: int = 0
     floor: int = 0
     """The first attempt of this generation: those below belong to an older one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.invariants.attempts import get
-from perdure.invariants.model import Approval, Model
+from perdure.invariants.model import ENDED, Approval, Model
 from perdure.kernel import events as e
 
 
@@ -110,15 +110,17 @@ def child_started(model: Model, event: e.ChildStarted) -> None:
     if model.children.get(event.child) != act.key:
         act.child_ended = min(act.child_ended, event.generation - 1)
     model.children[event.child] = act.key
+    act.child_open = True
 
 
 def child_ended(model: Model, event: e.ChildEnded) -> None:
     act = get(model, event)
     if model.children.get(event.child) != act.key:
         model.blame("R6", f"child {event.child} of {act.place} ends and was never started")
-    if event.generation <= act.child_ended:
-        model.blame("R6", f"generation {event.generation} of child {event.child} ends twice")
     undoing = model.state == "compensating" and model.plan and model.plan[-1] == act.key
-    if not undoing and act.state not in ("waiting", "parked"):
+    left = act.child_open and act.state in ENDED  # the activation ended without the child, which was stopped
+    if event.generation < act.child_ended + (not left):  # a generation that was stopped before it began has not ended
+        model.blame("R6", f"generation {event.generation} of child {event.child} ends twice")
+    if not undoing and not left and act.state not in ("waiting", "parked"):
         model.blame("R6", f"child {event.child} ends and {act.place} is {act.state}")
-    act.child_ended = event.generation
+    act.child_ended, act.child_open = event.generation, False

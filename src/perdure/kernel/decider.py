@@ -182,12 +182,18 @@ class Decider:
             self.emit(e.TimerSet, timer="grace", due_at=self.at + GRACE_SECONDS)
 
     def stop_children(self) -> bool:
-        """Stop the children that are waited for. A child the next generation wants again is retried (rule 35)."""
-        waiting = sorted_by_schedule(self.state, NodeState.WAITING) if self.state.children else []
-        found = [a for a in waiting if a.wait is not None and a.wait.kind == "child"]
+        """Stop the children that run. True if one is waited for. A child the next generation wants again is retried
+        (rule 35)."""
+        states = (NodeState.WAITING, NodeState.PARKED)
+        found = [a for a in sorted_by_schedule(self.state, *states) if a.child_open] if self.state.children else []
         for activation in found:
             self.effect(c.StopChild(child=activation.child))
-        return bool(found)
+        return any(activation.state is NodeState.WAITING for activation in found)
+
+    def leave_child(self, activation: Activation) -> None:
+        """Stop the child of an activation that has ended, if it was not the child that ended it."""
+        if self.state.is_left(activation):
+            self.effect(c.StopChild(child=activation.child))
 
     def recall_queued(self) -> None:
         state = self.state

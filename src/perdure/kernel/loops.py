@@ -63,7 +63,7 @@ def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "j
     for activation in activations:
         if activation.state in (N.QUEUED, N.RUNNING):
             d.stop(activation)
-        elif activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child":
+        elif activation.child_open:
             d.effect(c.StopChild(child=activation.child))
     if len(activations) == 1:
         d.emit_for(e.NodeCancelled, activations[0], reason=reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import commands as c
-from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.decider import in_schedule, sorted_by_schedule
 from perdure.kernel.state import Activation, NodeState, RunState, State
 from perdure.kernel.waits import has_more_items
 
@@ -26,6 +26,11 @@ def outstanding(state: State) -> list[c.Effect]:
         effects.extend(c.Stop(address=state.address(a)) for a in sorted_by_schedule(state, N.RUNNING))
     waiting = sorted_by_schedule(state, N.WAITING)
     effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
+    left = [
+        state.activations[key] for key in state.children.values()
+    ]  # what ended them may have been lost with the stop
+    left = sorted((a for a in left if state.is_left(a)), key=in_schedule)
+    effects.extend(c.StopChild(child=activation.child) for activation in left)
     effects.extend(c.StartMore(address=state.address(a)) for a in waiting if has_more_items(state, a))
     if state.plan:
         activation = state.activations[state.plan[-1]]

@@ -284,6 +284,7 @@ def discard(d: Decider, command: c.Discard) -> None:
         d.emit_for(e.ItemFailed, activation, error=error)
     else:
         fail_unhandled(d, activation, error)
+    d.leave_child(activation)
     items_of(d, activation)
 
 

@@ -177,6 +177,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     child_inputs: Any = None
     child_generation: int = 0
     """The last generation of the child that is known to have ended."""
+    child_open: bool = False
+    """The generation after that was started, and is not known to have ended."""
     ignored: int = 0
     config: Any = None
     """Config given on requeue, which replaces the definition's."""
@@ -392,6 +394,13 @@ class State(msgspec.Struct, kw_only=True):
     @property
     def terminal(self) -> bool:
         return self.state in TERMINAL
+
+    def is_left(self, activation: Activation) -> bool:
+        """Whether the activation has ended, or will end with its run, and not by its child, which is to be stopped."""
+        if not activation.child_open:
+            return False
+        ending = self.state in (R.FAILING, R.CANCELLING)
+        return activation.state in ENDED or (activation.state is N.PARKED and ending)
 
     def node(self, index: int) -> Node:
         """A node of the current IR."""

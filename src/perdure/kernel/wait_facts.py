@@ -86,13 +86,14 @@ def _timer_fired(state: State, event: e.TimerFired) -> None:
 def _child_started(state: State, event: e.ChildStarted) -> None:
     activation = get(state, event)
     activation.child, activation.child_workflow, activation.child_inputs = event.child, event.workflow, event.inputs
-    activation.child_generation = event.generation - 1
+    activation.child_generation, activation.child_open = event.generation - 1, True
     state.put(state.children, event.child, activation.key)
 
 
 @folds(e.ChildEnded)
 def _child_ended(state: State, event: e.ChildEnded) -> None:
-    get(state, event).child_generation = event.generation
+    activation = get(state, event)
+    activation.child_generation, activation.child_open = event.generation, False
 
 
 @folds(e.ItemCompleted)

@@ -11,7 +11,7 @@ from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, hold_back, schedule, send
-from perdure.kernel.state import OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of
+from perdure.kernel.state import ENDED, OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of
 from perdure.kernel.values import Error, Wait
 
 N, R = NodeState, RunState
@@ -269,25 +269,23 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     if key is None:
         return
     activation = d.state.activations[key]
-    if command.child != activation.child or command.generation <= activation.child_generation or d.state.terminal:
+    if command.child != activation.child or d.state.terminal:
         return
-    if not command.begun and d.state.state not in (R.FAILING, R.CANCELLING):
-        return  # it was stopped for an end that is over; what is wanted of it since has been asked for
+    if command.begun and _undoes_child(d.state, activation):
+        _end_rollback(d, activation, command)
+        return
+    if command.generation <= activation.child_generation:
+        return
     fields = {"child": command.child, "generation": command.generation, "state": command.state}
-    undo = activation.undo
-    if d.state.state is R.COMPENSATING:
-        if undo is not None and undo.state in ("queued", "running") and d.state.plan and d.state.plan[-1] == key:
-            d.emit_for(e.ChildEnded, activation, **fields)
-            if command.state == "rolled_back":
-                compensation.complete(d, activation, command.output)
-            else:
-                error = command.error or Error("child_not_rolled_back", f"the child is {command.state}")
-                compensation.fail(d, activation, error, retryable=False, retry_after=None)
-        return
     waits = activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child"
     released = activation.state is N.PARKED and command.state == "completed" and not activation.accepted  # (V3)
     if not waits and not released:
+        if activation.child_open and (activation.state in ENDED or activation.state is N.PARKED):
+            begun = {} if command.begun else {"generation": activation.child_generation}  # that one is still the last
+            d.emit_for(e.ChildEnded, activation, **fields | begun)  # it need not be stopped any more
         return
+    if not command.begun and d.state.state not in (R.FAILING, R.CANCELLING):
+        return  # it was stopped for an end that is over; what is wanted of it since has been asked for
     if not command.begun:  # no generation of it ended, and the next one that is wanted has the same number
         fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was stopped before it began"))
         items_of(d, activation)
@@ -310,6 +308,27 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     else:
         fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was {command.state}"))
     items_of(d, activation)
+
+
+def _undoes_child(state: State, activation: Activation) -> bool:
+    """Whether the activation is being compensated by the rollback of its child."""
+    undo = activation.undo
+    asked = undo is not None and undo.state in ("queued", "running") and state.pinned(activation).compensator is None
+    return state.state is R.COMPENSATING and asked and bool(state.plan) and state.plan[-1] == activation.key
+
+
+def _end_rollback(d: Decider, activation: Activation, command: c.EndChild) -> None:
+    # A child is rolled back once and for ever, in whichever generation; its parent may have counted one more than it had.
+    next_one = activation.child_generation + 1
+    if command.generation < next_one and command.state != "rolled_back":
+        return
+    generation = max(command.generation, next_one)
+    d.emit_for(e.ChildEnded, activation, child=command.child, generation=generation, state=command.state)
+    if command.state == "rolled_back":
+        compensation.complete(d, activation, command.output)
+    else:
+        error = command.error or Error("child_not_rolled_back", f"the child is {command.state}")
+        compensation.fail(d, activation, error, retryable=False, retry_after=None)
 
 
 # -- map items ---------------------------------------------------------------------------------------------------------
@@ -424,6 +443,7 @@ def _fire_for(d: Decider, timer: Timer, activation: Activation) -> None:
             if activation.state in (N.QUEUED, N.RUNNING):
                 d.stop(activation)
             fail_for_good(d, activation, Error("total_timeout", "it did not end in time, all attempts together"))
+            d.leave_child(activation)
         case "undo":
             compensation.attempt(d, activation)
         case _:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.blobs import parse_ref
-from perdure.invariants.model import ERROR, RUN_OVER, TAKEN, Act, Model
+from perdure.invariants.model import ENDED, ERROR, RUN_OVER, TAKEN, Act, Model
 from perdure.kernel import events as e
 from perdure.kernel.segments import decode as segments_of
 from perdure.kernel.segments import find_refs, pack
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 30.0
 """Seconds after the end of its run in which a handler that can be cancelled is stopped, if nothing else goes wrong."""
+LEFT_SECONDS = 100.0
+"""Seconds in which a child whose parent's node has ended is stopped, once nothing goes wrong any more."""
 _RUDE = frozenset((*faults.JOURNAL, *faults.TRANSPORT, *faults.WORLD))
 
 
@@ -36,6 +38,7 @@ class Promises:
         self._configs: dict[tuple[Any, ...], bytes] = {}
         self._given: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
+        self._left_since: dict[str, float] = {}
         self.busy: Counter[str] = Counter()
         """How many handlers have begun and not ended, by the process they run in."""
 
@@ -61,6 +64,22 @@ class Promises:
             parent = world.checks.checkers.get(event.parent[0])
             if parent is None or run_id not in parent.model.children:
                 self._fail("R6", f"run {run_id} is created for {event.parent[0]}, which started no such child")
+
+    def check_left(self, open_runs: list[str]) -> None:
+        """Rule 35: a child is stopped when its parent's node has ended, and not by the child. Asked when nothing goes
+        wrong any more: whatever was lost before has to be found."""
+        world, before, self._left_since = self._world, self._left_since, {}
+        for run_id in open_runs:
+            parent = world.checks.checkers.get(world.store.runs[run_id].row.parent or "")
+            key = None if parent is None else parent.model.children.get(run_id)
+            if parent is None or key is None or parent.model.state in RUN_OVER:
+                continue
+            act, child = parent.model.acts[key], world.checks.checkers[run_id].model
+            if not act.child_open or act.state not in ENDED or child.state not in ("running", "paused"):
+                continue
+            since = self._left_since[run_id] = before.get(run_id, world.loop.time())
+            if world.loop.time() - since > LEFT_SECONDS:
+                self._fail("rule 35", f"run {run_id} goes on, and {act.place} of its parent is {act.state}")
 
     def _check_when(self, run_id: str, event: e.Event, model: Model) -> None:
         """Rule 21, by what the generator knows of its own conditions: `when` was evaluated, and rightly."""

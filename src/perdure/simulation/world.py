@@ -336,6 +336,7 @@ class World:
             for one, since in left.items():
                 if now - since > QUIET_SECONDS:
                     raise Failed("R2", f"nobody hears {one}")
+            self.checks.promises.check_left(open_runs)
             if not open_runs:
                 if left:
                     continue
