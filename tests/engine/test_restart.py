@@ -338,3 +338,33 @@ async def test_nothing_is_executed_before_it_is_known_what_others_left(tmp_path)
         assert (await ended(engine)).state is R.COMPLETED
     finally:
         await engine.close(0.5)
+
+
+async def test_new_work_has_its_turn_while_many_runs_resume(tmp_path):
+    """Results and requests do not wait behind every run that another process left."""
+    count = 600
+    engine = await opened(tmp_path)
+    await engine.hold(work=False)
+    for number in range(count):
+        await start(engine, workflow(task("a"), name="left"), f"left-{number:04}")
+    await crash(engine)
+    engine = await opened(tmp_path)
+    try:
+        await engine.hold(work=False)
+        assert engine.coordinator is not None
+        rulings, resumed = engine.coordinator.rulings, []
+        resume = rulings.resume
+
+        def note(loaded: Any, crashed: Any) -> None:
+            resumed.append(loaded.state.run_id)
+            resume(loaded, crashed)
+
+        rulings.resume = note  # type: ignore[method-assign]
+        await engine.hold()
+        await ask(engine, "pause", f"left-{count - 1:04}")
+        assert len(resumed) < count / 2, "the request waited for all of them"
+        assert resumed.count(f"left-{count - 1:04}") == 1, "a run is resumed before anything else happens to it"
+        await until_true(lambda: len(tasks.seen) == count - 1, "all others go on")
+        assert sorted(resumed) == [f"left-{number:04}" for number in range(count)]
+    finally:
+        await engine.close(0.5)

@@ -75,6 +75,7 @@ def stop_waiting(state: State, activation: Activation) -> None:
         if approval is not None and approval.state == "pending":
             state.edit(approval)
             approval.state = "decided"
+            state.put(state.closed_approvals, wait.name, None)
 
 
 def undo_of(state: State, activation: Activation) -> Undo:

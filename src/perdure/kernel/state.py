@@ -347,6 +347,8 @@ class State(msgspec.Struct, kw_only=True):
     streams: dict[str, int] = {}
     ir_hashes: list[str] = []
 
+    closed_approvals: dict[str, None] = {}
+    """Approvals that ended without an event of their own, for the caller to take note of and clear."""
     whole: dict[Key, None] = {}
     """Activations known to have ended in this generation, with everything they build upon; recomputed when needed."""
     behind: dict[Key, dict[Key, None]] = {}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from perdure.contents import Contents
+from perdure.errors import NotFound
 from perdure.expressions.json_schema import SchemaInvalid, check
-from perdure.journal import Journal
+from perdure.journal import Journal, RunRecord, StoredEvent
 from perdure.kernel import events as e
 
 _PAGE = 1000
@@ -19,15 +20,43 @@ _DEEPEST = 5
 async def read_form(journal: Journal, contents: Contents, run_id: str, approval_id: str) -> Any:
     """The form that the approval was requested with; None if it has no form or there is no such approval."""
     record = await journal.find_run(run_id)
+    if record is None:
+        return None
+    event = None
+    if record.seq > _PAGE:
+        event = _find_request(await _read_around(journal, record, approval_id), approval_id)
     after = 0
-    while record is not None and (stored := await journal.read_events(run_id, after, _PAGE)):
-        for one in stored:
-            if one.type == "approval.requested":
-                event = e.decode(one.body)
-                if isinstance(event, e.ApprovalRequested) and event.approval == approval_id:
-                    return await contents.resolve(record.row.tenant, event.form)
+    while event is None and (stored := await journal.read_events(run_id, after, _PAGE)):
+        event = _find_request(stored, approval_id)
         after = stored[-1].seq
+    return None if event is None else await contents.resolve(record.row.tenant, event.form)
+
+
+def _find_request(stored: Sequence[StoredEvent], approval_id: str) -> e.ApprovalRequested | None:
+    for one in stored:
+        if one.type == "approval.requested":
+            event = e.decode(one.body)
+            if isinstance(event, e.ApprovalRequested) and event.approval == approval_id:
+                return event
     return None
+
+
+async def _read_around(journal: Journal, record: RunRecord, approval_id: str) -> list[StoredEvent]:
+    """Events from the time on at which the approval was requested. A long run has many before it; where a clock was set
+    back they may be the wrong ones."""
+    try:
+        row = await journal.get_approval(approval_id)
+    except NotFound:
+        return []
+    low, high = 0, record.seq
+    while low < high:  # the first event of that time is behind `low`, and not behind `high`
+        middle = (low + high) // 2
+        found = await journal.read_events(record.run_id, middle, 1)
+        if found and found[0].at < row.requested_at:
+            low = middle + 1
+        else:
+            high = middle
+    return await journal.read_events(record.run_id, low, _PAGE)
 
 
 def check_form(form: Any, data: Any) -> list[str]:

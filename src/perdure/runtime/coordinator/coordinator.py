@@ -47,6 +47,7 @@ from perdure.runtime.coordinator.publisher import Publisher
 from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
 from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
+from perdure.runtime.coordinator.resumptions import Resumptions
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import AT_ONCE, insist, side_by_side
@@ -145,6 +146,7 @@ class Coordinator:
         self._inbox: deque[Message] = deque()
         self._again: set[Message] = set()
         """Messages in the inbox that were put back, to be decided again."""
+        self._resumptions = Resumptions()
         self._wake = asyncio.Event()
         self._progress = Progress()
         self._stopping = False
@@ -194,15 +196,18 @@ class Coordinator:
             await insist(self.clock, self.incarnation.learn)
             while not self._stopping:
                 await self._gather()
-                batch = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
-                self._progress.taken += len(batch)
-                self._again.difference_update(batch)
+                taken = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
+                self._progress.taken += len(taken)
+                self._again.difference_update(taken)
+                batch = self._resumptions.put_before(taken)
                 told = [one.delivery.result.incarnation for one in batch if isinstance(one, Reported)]
                 if max(told, default=0) > (self.incarnation.number or 0):
                     # A result of a later incarnation: this process may have missed that the database was restored.
                     await insist(self.clock, self.incarnation.check)
                 await self._process([message for message in batch if self._is_ours(message)])
-                self._progress.advance(len(batch))
+                self._progress.advance(len(taken))
+                for resumed in self._resumptions.next_portion():
+                    self.put(resumed)
                 self._let_go()
         except Exception as error:
             self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
@@ -286,11 +291,15 @@ class Coordinator:
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
         """Resume a run after a start: send its queued attempts again, and let those that died with their process
         lapse."""
-        self.put(Resumed(run_id, crashed))
+        self._resume(Resumed(run_id, crashed))
 
     def take_over(self, run_id: str) -> None:
         """Take a run over from another process; workers go on with the attempts they have."""
-        self.put(Resumed(run_id, None, taken=True))
+        self._resume(Resumed(run_id, None, taken=True))
+
+    def _resume(self, message: Resumed) -> None:
+        if not self._resumptions.put_off(message, len(self._inbox)):
+            self.put(message)
 
     def send_again(self, address: Address) -> None:
         """Send again a task that the transport lost: it is the same attempt, and does not count as a failure."""

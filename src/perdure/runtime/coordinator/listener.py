@@ -44,6 +44,9 @@ _PAGE = 1000
 _POLL_SECONDS = 0.1
 """How often the journal is read for commands: other processes cannot call into this one, and an indexed query is
 cheap."""
+_EVERYTHING_SECONDS = 1.0
+"""How often the notices are read from the first one: where several processes write, a lower number may become visible
+after a higher one."""
 
 
 class Listener:
@@ -61,7 +64,10 @@ class Listener:
         self._clock = clock
         self._answered = answered
         self._told: set[int] = set()
-        """Notices that were passed to the coordinator and are still in the journal."""
+        """Notices that were passed to the coordinator and were in the journal at the last look at all of them."""
+        self._heard = 0
+        """The highest notice that was read; most looks begin behind it."""
+        self._everything_at = 0.0
         self._noticed = asyncio.Event()
         self._outages = OutageLog(clock, logger, "requests cannot be read")
         coordinator.notice_written = self.look_soon
@@ -72,6 +78,7 @@ class Listener:
     def look_again(self) -> None:
         """Read all notices again after runs were taken over: what was passed on for them before counts for nothing."""
         self._told.clear()
+        self._everything_at = 0.0
         self.look_soon()
 
     async def run(self) -> None:
@@ -89,10 +96,10 @@ class Listener:
         await self._hear_commands()
 
     async def _hear_notices(self) -> None:
-        # From the first one each time: where several processes write, a lower number may become visible after a
-        # higher one.
+        now = self._clock.monotonic()
+        everything = now >= self._everything_at
         there: set[int] = set()
-        after = 0
+        after = 0 if everything else self._heard
         while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):
             for notice in notices:
                 after = notice.notice_id
@@ -101,7 +108,12 @@ class Listener:
                     await self._try_to_tell(notice)
             if len(notices) < _PAGE:
                 break
-        self._told = there
+        self._heard = max(self._heard, after)
+        if everything:
+            self._told = there
+            self._everything_at = now + _EVERYTHING_SECONDS
+        else:
+            self._told |= there
 
     async def _hear_commands(self) -> None:
         """Decide commands: those of one run in order, different runs side by side, so that one batch takes them all."""

@@ -65,7 +65,6 @@ class Loaded:
         "inherited",
         "notices",
         "notices_consumed",
-        "open_approvals",
         "over",
         "parked",
         "partition",
@@ -88,7 +87,7 @@ class Loaded:
         self.notices: list[tuple[str, bytes]] = []
         self.notices_consumed: list[int] = []
         self.commit_id = ""
-        self.open_approvals = {name for name, approval in state.approvals.items() if approval.state == "pending"}
+        state.closed_approvals.clear()  # what the journal holds has its rows
         self.parked = {
             letter_id(state, a): (dead_letter_row(state, a, "pending", 0.0), a.key)
             for a in state.activations.values()
@@ -175,22 +174,14 @@ class Loaded:
     # -- projections ---------------------------------------------------------------------------------------------------
 
     def _approvals(self) -> tuple[ApprovalRow, ...]:
-        if not self.state.approvals:
+        """Rows of the approvals that events name, and of those that ended with the activation that asked for them."""
+        state = self.state
+        if not state.approvals:
             return ()
         changed = {event.approval for event in self.events if event.type.startswith("approval.")}
-        if not changed and not self.open_approvals:
-            return ()
-        state, rows = self.state, []
-        for name in sorted(changed | self.open_approvals):
-            approval = state.approvals[name]
-            if name not in changed and approval.state == "pending":
-                continue
-            rows.append(approval_row(state, name))
-            if approval.state == "pending":
-                self.open_approvals.add(name)
-            else:
-                self.open_approvals.discard(name)
-        return tuple(rows)
+        changed |= state.closed_approvals.keys()
+        state.closed_approvals.clear()
+        return tuple(approval_row(state, name) for name in sorted(changed))
 
     def _dead_letters(self) -> tuple[DeadLetterRow, ...]:
         state = self.state

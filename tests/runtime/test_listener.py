@@ -1,0 +1,76 @@
+"""How notices are read: after the highest one seen, and now and then from the first."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from perdure.journal import Notice
+from perdure.runtime.coordinator.listener import Listener
+from tests.doubles.fake_clock import FakeClock
+
+
+class Notices:
+    """A journal with notices and nothing else, which remembers from where it was read."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.there = set(numbers)
+        self.read: list[int] = []
+
+    async def read_notices(self, partitions: Any, after: int, limit: int) -> list[Notice]:
+        self.read.append(after)
+        found = sorted(number for number in self.there if number > after)[:limit]
+        return [Notice(number, f"run{number}", "child", b"{}") for number in found]
+
+    async def read_commands(self, partitions: Any, limit: int) -> list[Any]:
+        return []
+
+
+async def learn() -> None:
+    pass
+
+
+def listening(journal: Notices) -> tuple[Listener, FakeClock, list[int]]:
+    told: list[int] = []
+    coordinator = SimpleNamespace(
+        share=SimpleNamespace(partitions=None),
+        put=lambda message: told.append(message.notice_id),
+        incarnation=SimpleNamespace(learn=learn),
+    )
+    clock = FakeClock()
+    return Listener(cast(Any, journal), cast(Any, coordinator), clock), clock, told
+
+
+async def test_notices_that_wait_are_not_read_again_at_every_look():
+    journal = Notices(*range(1, 2501))
+    listener, clock, told = listening(journal)
+    await listener.listen()
+    assert told == list(range(1, 2501))
+    journal.read.clear()
+    journal.there.add(2501)
+    await clock.advance(0.1)
+    await listener.listen()
+    await listener.listen()
+    assert journal.read == [2500, 2501], "each look begins behind the highest notice seen"
+    assert told[2500:] == [2501]
+
+
+async def test_a_notice_that_becomes_visible_after_a_higher_one_is_heard_within_a_second():
+    journal = Notices(7)
+    listener, clock, told = listening(journal)
+    await listener.listen()
+    journal.there.add(5)
+    await clock.advance(1.0)
+    await listener.listen()
+    await listener.listen()
+    assert told == [7, 5]
+
+
+async def test_after_runs_were_taken_over_all_notices_are_told_again():
+    journal = Notices(1, 2)
+    listener, _, told = listening(journal)
+    await listener.listen()
+    await listener.listen()
+    listener.look_again()
+    await listener.listen()
+    assert told == [1, 2, 1, 2]
