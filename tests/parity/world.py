@@ -92,7 +92,7 @@ class World:
         """The same to the letter, on both sides. `made`: by earlier commands, which each side may have been given by itself."""
         here, there = (self.ask(side, args) for side in (0, 1))
         if made and self.apart:
-            here, there = _without(here, ()), _without(there, ())
+            here, there = without(here, ()), without(there, ())
         assert here == there, (args, here, there)
         assert here[0] == code, here
         return here[1]
@@ -106,7 +106,7 @@ class World:
             answer = self.ask(self.side, args)
             if moving and isinstance(answer[1], dict):
                 answer = (answer[0], {key: one for key, one in answer[1].items() if key not in moving}, answer[2])
-            told.append(_without(answer, [one for one in own if one]))
+            told.append(without(answer, [one for one in own if one]))
         assert told[0] == told[1]
         assert told[0][0] == code, told[0]
         return told[0][1]
@@ -129,7 +129,7 @@ class World:
         self.flag.touch()
         for run_id in made:
             wait_until(functools.partial(settled, run_id), f"{run_id} to be {until}")
-        here, there = (_without(self.client.runs.get(run_id), [run_id]) for run_id in made)
+        here, there = (without(self.client.runs.get(run_id), [run_id]) for run_id in made)
         assert here == there
 
 
@@ -211,11 +211,11 @@ _PEOPLE = ("by", "submitted_by", "decided_by", "principal", "created_by")
 _CHANCE = ("hash", "key_id", "key", "prefix", "head", "worker", "seq", "request_id", "data_base64")
 
 
-def _without(value, own):
+def without(value, own):
     if isinstance(value, dict):
-        return {_without(key, own): _blank(key, one, own) for key, one in value.items()}
+        return {without(key, own): _blank(key, one, own) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_without(one, own) for one in value]
+        return [without(one, own) for one in value]
     if isinstance(value, str):
         for one in own:
             value = value.replace(one, "<own>")
@@ -228,7 +228,7 @@ def _blank(key, value, own):
         return "<some>"
     if key in _PEOPLE and value in (getpass.getuser(), "local"):
         return "<me>"
-    return _without(value, own)
+    return without(value, own)
 
 
 def on(world, kind, *args):

@@ -12,7 +12,7 @@ from perdure.api.approvals import Id
 from perdure.api.endpoints import Call, Routes, hash_of
 from perdure.api.parameters import Limit, Text
 from perdure.api.request_reader import Body, Query
-from perdure.service.dead_letters import As, Which
+from perdure.service.dead_letters import As
 from perdure.service.errors import Invalid, Trouble
 
 routes = Routes("dead-letters")
@@ -44,8 +44,8 @@ class Filter(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         | None
     ) = None
 
-    def which(self) -> Which:
-        return Which(run_id=self.run_id, node=self.node, code=self.code)
+    def given(self) -> dict[str, Any]:
+        return {"run_id": self.run_id, "node": self.node, "code": self.code, "expected": self.expected}
 
 
 class DiscardMany(Filter, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):
@@ -55,13 +55,13 @@ class DiscardMany(Filter, frozen=True, kw_only=True, forbid_unknown_fields=True,
 @routes.post("/dead-letters/requeue", OPERATE, s.ManyChanged, needs_body=False)
 async def requeue_many(call: Call, body: Filter) -> Any:
     """Try many dead letters again. Without `expected` they are only counted; with that count as `expected` it is done."""
-    return await call.service.dead_letters.requeue_many(body.which(), expected=body.expected)
+    return await call.service.dead_letters.requeue_many(**body.given())
 
 
 @routes.post("/dead-letters/discard", OPERATE, s.ManyChanged, needs_body=False)
 async def discard_many(call: Call, body: DiscardMany) -> Any:
     """Give up many dead letters. Without `expected` they are only counted; with that count as `expected` it is done."""
-    return await call.service.dead_letters.discard_many(body.which(), expected=body.expected, as_=body.as_)
+    return await call.service.dead_letters.discard_many(**body.given(), as_=body.as_)
 
 
 @routes.get("/dead-letters/{dead_letter_id}", READ, s.DeadLetterDetails)

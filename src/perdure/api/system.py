@@ -67,25 +67,25 @@ async def openapi(call: Call) -> Response:
 @routes.get("/node-types", SYSTEM, s.NodeTypePage)
 async def node_types(call: Call) -> Any:
     """List the node types that workflows on this server can use."""
-    return call.service.system.node_types()
+    return await call.service.system.node_types().first()
 
 
 @routes.get("/node-types/{name}", SYSTEM, s.NodeType)
 async def node_type(call: Call) -> Any:
     """Get a node type, with the schemas of its config and its output."""
-    return call.service.system.node_type(call.path("name"))
+    return await call.service.system.node_type(call.path("name"))
 
 
 @routes.get("/workers", SYSTEM, s.WorkerPage)
 async def workers(call: Call) -> Any:
     """List the workers that execute tasks now."""
-    return await call.service.system.workers()
+    return await call.service.system.workers().first()
 
 
 @routes.get("/queues", SYSTEM, s.QueuePage)
 async def queues(call: Call) -> Any:
     """List the queues: how many tasks wait in each, and how many worker slots serve it."""
-    return await call.service.system.queues()
+    return await call.service.system.queues().first()
 
 
 # -- blobs -------------------------------------------------------------------------------------------------------------

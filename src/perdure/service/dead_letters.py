@@ -24,13 +24,12 @@ MOST = 10_000
 _PAGE = 1000
 
 
-class Which(msgspec.Struct, frozen=True, kw_only=True):
+class _Filter(msgspec.Struct, frozen=True):
     """A filter of dead letters. One that matches fits every field that is given."""
 
-    run_id: str | None = None
-    node: str | None = None
-    code: str | None = None
-    """The code of the error."""
+    run_id: str | None
+    node: str | None
+    code: str | None
 
     def fits(self, row: DeadLetterRow) -> bool:
         if self.node is not None and row.node != self.node:
@@ -95,13 +94,30 @@ class DeadLetters:
 
     # -- many ----------------------------------------------------------------------------------------------------------
 
-    async def requeue_many(self, which: Which, *, expected: int | None = None) -> View:
-        return await self._change_many(which, expected, {"kind": "requeue"})
+    async def requeue_many(
+        self,
+        *,
+        run_id: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
+        expected: int | None = None,
+    ) -> View:
+        """Requeue all dead letters that match, or only count them. `code` is that of the error."""
+        return await self._change_many(_Filter(run_id, node, code), expected, {"kind": "requeue"})
 
-    async def discard_many(self, which: Which, *, expected: int | None = None, as_: As = "skip") -> View:
-        return await self._change_many(which, expected, {"kind": "discard", "as_": as_})
+    async def discard_many(
+        self,
+        *,
+        run_id: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
+        expected: int | None = None,
+        as_: As = "skip",
+    ) -> View:
+        """Give up all dead letters that match, or only count them. `code` is that of the error."""
+        return await self._change_many(_Filter(run_id, node, code), expected, {"kind": "discard", "as_": as_})
 
-    async def _change_many(self, which: Which, expected: int | None, fields: dict[str, Any]) -> View:
+    async def _change_many(self, which: _Filter, expected: int | None, fields: dict[str, Any]) -> View:
         """Change the dead letters that match. Without `expected`, only count; with it, refuse any other number."""
         rows = await self._matching(which)
         if expected is None:
@@ -119,7 +135,7 @@ class DeadLetters:
                 refused.append({"dead_letter_id": row.dead_letter_id, "code": error.code, "message": error.message})
         return {"matched": len(rows), "done": done, "refused": refused}
 
-    async def _matching(self, which: Which) -> builtins.list[DeadLetterRow]:
+    async def _matching(self, which: _Filter) -> builtins.list[DeadLetterRow]:
         found: builtins.list[DeadLetterRow] = []
         cursor = None
         while True:

@@ -12,6 +12,7 @@ from perdure.access import Permission, Principal
 from perdure.errors import NotFound
 from perdure.model.problems import Problems
 from perdure.nodes.type_view import trouble_view, type_view
+from perdure.service.pages import listing
 from perdure.service.views import View
 from perdure.transport import WorkerSeen
 
@@ -31,13 +32,15 @@ class System:
         """The caller's own principal and its permissions."""
         return _principal_view(self._principal)
 
-    def node_types(self) -> View:
+    @listing
+    async def node_types(self, *, cursor: str | None = None) -> View:
         """The node types that workflows can use here, and those installed that cannot be loaded, with the reason."""
         registry = self._engine.registry
         types = [type_view(registry, one) for one in registry]
         return {"items": [*types, *map(trouble_view, registry.troubles())], "next_cursor": None}
 
-    def node_type(self, name: str) -> View:
+    async def node_type(self, name: str) -> View:
+        """One node type, with the schemas of its config and output."""
         registry = self._engine.registry
         found = registry.find(name)
         if found is None:
@@ -45,14 +48,16 @@ class System:
             raise NotFound(f"there is no node type {name[:80]!r} here{hint}")
         return type_view(registry, found)
 
-    async def workers(self) -> View:
+    @listing
+    async def workers(self, *, cursor: str | None = None) -> View:
         """The workers that execute tasks. One that was silent for `worker_dead_seconds` is dead, and soon forgotten."""
         items = [_worker_view(seen, self._engine.work_reports.is_alive(seen)) for seen in await self._seen()]
         if not self._whole:
             items = [{**one, "host": None, "pid": None, "running": None} for one in items]
         return {"items": items, "next_cursor": None}
 
-    async def queues(self) -> View:
+    @listing
+    async def queues(self, *, cursor: str | None = None) -> View:
         """The queues in which tasks wait and to which workers listen. `waiting` tasks are sent and no worker has taken
         them yet; `backlog` tasks belong to runs this process decides for and are not sent yet, because all slots are
         taken or a limit is reached."""

@@ -1,0 +1,151 @@
+"""Every operation of the service, asked of a database and of a server: what each is asked about, and how.
+
+An operation is asked about something that exists and about something that does not, so that its refusal is compared too.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.parity.world import KINDS
+
+NOWHERE = "nobody"
+PATCH = [{"op": "add", "path": "/description", "value": "x"}]
+ECHO = {"function": "tests.cli.work:echo", "args": {"value": 1}}
+
+
+class Asked(NamedTuple):
+    kind: str
+    """The kind of run it is asked about, or empty."""
+    ask: Callable[[Any, str], Any]
+    """Given a service or a client, and the run or the name it is about."""
+    about: str = ""
+    """The name it is asked about, where that is no run."""
+    changes: bool = False
+    """Each side is asked about a run of its own, and ids, times and people are left out of the comparison."""
+    apart: tuple[str, ...] = ()
+    """Fields that are another thing on each side by their nature."""
+
+
+def read(kind, ask, **more):
+    return Asked(kind, ask, **more)
+
+
+def change(kind, ask, **more):
+    return Asked(kind, ask, changes=True, **more)
+
+
+def named(name, ask, **more):
+    return Asked("", ask, about=name, **more)
+
+
+MOVING = ("nodes", "counter", "waiting", "state", "last_event_at", "ended_at", "started_at", "outputs", "error")
+"""What a worker may have changed before the answer was given."""
+
+
+async def _delete_alias(on, name):
+    if name != NOWHERE:
+        await on.workflows.put_alias(name, "gone", 1)
+    return await on.workflows.delete_alias(name, "gone")
+
+
+async def _delete_workflow(on, name):
+    if name != NOWHERE:
+        await on.workflows.register({"name": name, "nodes": KINDS["done"]})
+    return await on.workflows.delete(name)
+
+
+async def _get_blob(on, content):
+    ref = f"sha256:{'0' * 64}" if content == NOWHERE else (await on.blobs.put(content.encode()))["ref"]
+    return await on.blobs.get(ref)
+
+
+async def _revoke(on, name):
+    return await on.keys.revoke(name if name == NOWHERE else (await on.keys.create(name, ["viewer"]))["key_id"])
+
+
+OPERATIONS = {
+    "runs.list": read("done", lambda on, run: on.runs.list(parent=run, limit=3)),
+    "runs.get": read("done", lambda on, run: on.runs.get(run)),
+    "runs.state_at": read("done", lambda on, run: on.runs.state_at(run, 2)),
+    "runs.nodes": read("done", lambda on, run: on.runs.nodes(run, outputs=True)),
+    "runs.node": read("done", lambda on, run: on.runs.node(run, "a")),
+    "runs.working": read("waits", lambda on, run: on.runs.working(run)),
+    "runs.events": read("done", lambda on, run: on.runs.events(run, limit=3)),
+    "runs.logs": read("done", lambda on, run: on.runs.logs(run)),
+    "runs.path": read("done", lambda on, run: on.runs.path(run)),
+    "runs.explain": read("asks", lambda on, run: on.runs.explain(run, "ask")),
+    "runs.diff": read("done", lambda on, run: on.runs.diff(run, at=1, to=3)),
+    "runs.export": read("done", lambda on, run: on.runs.export(run)),
+    "runs.import_file": named("", lambda on, _: on.runs.import_file({"format": 1}), changes=True),
+    "runs.start": named("kept-waits", lambda on, name: on.runs.start(name, {"n": 1}), changes=True),
+    "runs.cancel": change("waits", lambda on, run: on.runs.cancel(run, reason="why")),
+    "runs.pause": change("waits", lambda on, run: on.runs.pause(run)),
+    "runs.resume": change("paused", lambda on, run: on.runs.resume(run)),
+    "runs.rollback": change("waits", lambda on, run: on.runs.rollback(run)),
+    "runs.signal": change("asks", lambda on, run: on.runs.signal(run, "go", {"a": 1}, signal_id="k")),
+    "runs.retry": change("waits", lambda on, run: on.runs.retry(run, reason="again")),
+    "runs.rerun": change("waits", lambda on, run: on.runs.rerun(run, inputs={"n": 2})),
+    "runs.patch": change("waits", lambda on, run: on.runs.patch(run, PATCH, dry_run=True)),
+    "workflows.validate": named("", lambda on, _: on.workflows.validate({"name": "x", "nodes": []})),
+    "workflows.register": named(
+        "", lambda on, _: on.workflows.register({"name": "kept-done", "nodes": KINDS["done"]}, reason="again")
+    ),
+    "workflows.patch": named("kept-done", lambda on, name: on.workflows.patch(name, PATCH, dry_run=True)),
+    "workflows.delete": named("kept-gone", _delete_workflow),
+    "workflows.list": named("", lambda on, _: on.workflows.list(limit=2)),
+    "workflows.get": named("kept-done", lambda on, name: on.workflows.get(name, version=1)),
+    "workflows.versions": named("kept-done", lambda on, name: on.workflows.versions(name)),
+    "workflows.diff": named("kept-done", lambda on, name: on.workflows.diff(name, "1", "latest")),
+    "workflows.users": named("kept-done", lambda on, name: on.workflows.users(name)),
+    "workflows.aliases": named("kept-done", lambda on, name: on.workflows.aliases(name)),
+    "workflows.put_alias": named(
+        "kept-failed", lambda on, name: on.workflows.put_alias(name, "new", 1), changes=True, apart=("revision",)
+    ),
+    "workflows.alias_moves": named("kept-done", lambda on, name: on.workflows.alias_moves(name, "live")),
+    "workflows.rollback_alias": named("kept-done", lambda on, name: on.workflows.rollback_alias(name, "live")),
+    "workflows.delete_alias": named("kept-done", _delete_alias),
+    "approvals.list": read("asks", lambda on, run: on.approvals.list(run_id=run)),
+    "approvals.get": read("asks", lambda on, run: on.approvals.get(f"{run}:ask:1")),
+    "approvals.decide": change(
+        "asks", lambda on, run: on.approvals.decide(f"{run}:ask:1", "approve", data={"amount": 3}, by="anna")
+    ),
+    "approvals.delegate": change("asks", lambda on, run: on.approvals.delegate(f"{run}:ask:1", "carl", by="anna")),
+    "approvals.make_links": change(
+        "asks", lambda on, run: on.approvals.make_links(f"{run}:ask:1", "anna"), apart=("approve", "reject")
+    ),
+    "dead_letters.list": read("parked", lambda on, run: on.dead_letters.list(run_id=run)),
+    "dead_letters.get": read("parked", lambda on, run: on.dead_letters.get(f"{run}:bad")),
+    "dead_letters.requeue": change(
+        "parked", lambda on, run: on.dead_letters.requeue(f"{run}:bad", config=ECHO), apart=MOVING
+    ),
+    "dead_letters.discard": change("parked", lambda on, run: on.dead_letters.discard(f"{run}:bad"), apart=MOVING),
+    "dead_letters.requeue_many": change("parked", lambda on, run: on.dead_letters.requeue_many(run_id=run)),
+    "dead_letters.discard_many": change("parked", lambda on, run: on.dead_letters.discard_many(run_id=run, expected=1)),
+    "blobs.put": named("", lambda on, _: on.blobs.put(b"content")),
+    "blobs.get": named("content", _get_blob),
+    "system.me": named("", lambda on, _: on.system.me(), apart=("name",)),
+    "system.node_types": named("", lambda on, _: on.system.node_types()),
+    "system.node_type": named("http", lambda on, name: on.system.node_type(name)),
+    "keys.create": named("", lambda on, _: on.keys.create("ci", ["viewer"]), changes=True),
+    "keys.list": named("", lambda on, _: on.keys.list(limit=1)),
+    "keys.revoke": named("gone", _revoke, changes=True),
+    "audit.list": named("", lambda on, _: on.audit.list(action="key.created", limit=1)),
+    "audit.verify": named("", lambda on, _: on.audit.verify()),
+}
+
+OF_THE_PROCESS = {
+    "system.workers": lambda on: on.system.workers(),
+    "system.queues": lambda on: on.system.queues(),
+}
+"""They tell of the process that is asked: a server of its worker and its queue, a command that only looks of none."""
+
+OTHERWISE = {
+    "runs.begin": "what `start` asks, with whether the run is new, which HTTP says by its status",
+    "runs.begin_rerun": "as `begin`",
+    "runs.summary": "a row of `runs.list`",
+    "runs.nodes_of": "a page of `runs.nodes`, of a state that is at hand",
+    "runs.follow": "`stream` of a client; `perdure runs watch` is compared",
+    "approvals.check_kept": "a rule that `rerun` asks",
+    "blobs.stat": "no route gives it; `perdure blobs stat` is compared",
+}
+"""What a service has and a client has not, with the reason."""
