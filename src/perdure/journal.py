@@ -468,6 +468,10 @@ class Journal(Protocol):
 
     async def raise_incarnation(self, by: int = 1) -> int: ...
 
+    async def check_writable(self) -> None:
+        """Write what means nothing, and raise what a write raises now: a full disk can still be read."""
+        ...
+
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
         """Take these partitions over; returns the new epoch of each, which fences every earlier one."""
         ...

@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import os
 import re
+import resource
 
 import httpx2
 import msgspec
@@ -249,10 +251,61 @@ async def test_metrics_count_by_route_and_never_by_id(server):
     assert run_id not in text
 
 
+def forget(server):
+    """As if the last look were long ago."""
+    server.app.state.site.readiness._until = 0.0
+
+
+async def test_a_database_that_may_not_be_written_to_is_not_ready(server):
+    connection = server.engine.journal._writer._connection
+    connection.execute("PRAGMA query_only = ON")
+    forget(server)
+    response = await server.client.get("/readyz")
+    assert (response.status_code, response.json()["reason"]) == (503, "journal_read_only")
+    await server.ok("/runs")  # what can be read is read
+    connection.execute("PRAGMA query_only = OFF")
+    forget(server)
+    assert (await server.client.get("/readyz")).json()["status"] == "ok"
+
+
+async def test_a_disk_that_is_full_is_not_ready(server):
+    path = server.engine.journal._options.path
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    await server.ok("/runs", {"definition": TWO, "inputs": {"q": 1}, "wait_seconds": 30})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (os.stat(f"{path}-wal").st_size, before[1]))
+    try:
+        forget(server)
+        response = await server.client.get("/readyz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert response.status_code == 503
+    assert response.json()["reason"] in {"journal_full", "journal_unavailable", "outcome_unknown"}
+    forget(server)
+    assert (await server.client.get("/readyz")).status_code == 200
+
+
+async def test_readiness_writes_once_in_a_while_however_often_it_is_asked(server, monkeypatch):
+    written = []
+    write = server.engine.journal.check_writable
+
+    async def count():
+        written.append(1)
+        await write()
+
+    monkeypatch.setattr(server.engine.journal, "check_writable", count)
+    before = await server.engine.journal.incarnation()
+    forget(server)
+    answers = await asyncio.gather(*(server.client.get("/readyz") for _ in range(50)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert written == [1]
+    assert await server.engine.journal.incarnation() == before
+
+
 async def test_readiness_is_that_of_the_database(server, monkeypatch):
     ready = (await server.client.get("/readyz")).json()
     assert (ready["status"], ready["workers"]["dead"]) == ("ok", 0)
     await server.engine.journal.close()
+    forget(server)
     response = await server.client.get("/readyz")
     assert (response.status_code, response.json()) == (503, {"status": "unavailable", "reason": "journal_closed"})
     assert (await server.client.get("/healthz")).status_code == 200

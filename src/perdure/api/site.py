@@ -22,6 +22,7 @@ from perdure.access import (
 from perdure.api.bodies import Bodies
 from perdure.api.metrics import Metrics
 from perdure.api.protocol import Bounds
+from perdure.api.readiness import Readiness
 from perdure.engine import Engine
 from perdure.service.tenancy import archive_of
 
@@ -63,6 +64,7 @@ class Site:
         self.limiter = limiter or RateLimiter(engine.clock, per_key=0, per_tenant=0)
         self.bodies = Bodies(options.public_body_bytes, options.public_bodies_bytes, options.tenant_bodies_bytes)
         self.failures = Failures(engine.clock)
+        self.readiness = Readiness(engine)
         self.places = Places(options.streams_per_key, options.streams_per_tenant)
         self.nobody = make_principal(tenant="", name="nobody", kind="link", roles=())
         """The principal of calls to public endpoints: it may do nothing and owns nothing."""

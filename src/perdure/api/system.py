@@ -13,7 +13,6 @@ from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
 from perdure.api.request_reader import media_type, read_bytes
-from perdure.errors import PerdureError
 from perdure.service.system import count_workers
 
 routes = Routes("system")
@@ -31,17 +30,12 @@ async def health(call: Call) -> Any:
 
 @outside.get("/readyz", None, s.Health, also={503: s.Health})
 async def ready(call: Call) -> Any:
-    """The process can work: its database answers. How many workers there are, it says where they can be asked."""
-    engine = call.site.engine
-    try:
-        async with asyncio.timeout(READY_SECONDS):
-            await engine.journal.incarnation()
-    except (PerdureError, TimeoutError) as error:
-        reason = error.code if isinstance(error, PerdureError) else "the database does not answer"
+    """The process can work: its database answers and can be written to. How many workers there are, it says where they can be asked."""
+    if reason := await call.site.readiness.find_trouble():
         return Answer({"status": "unavailable", "reason": reason}, 503)
     try:
         async with asyncio.timeout(READY_SECONDS):
-            workers = await count_workers(engine)
+            workers = await count_workers(call.site.engine)
     except TimeoutError:
         workers = None
     return (

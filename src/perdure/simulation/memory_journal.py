@@ -292,6 +292,9 @@ class MemoryJournal:
         self._open.incarnation += by
         return self._open.incarnation
 
+    async def check_writable(self) -> None:
+        assert self._open is not None
+
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
         store = self._open
         for partition in partitions:

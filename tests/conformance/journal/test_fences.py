@@ -59,3 +59,11 @@ async def test_the_number_of_partitions_is_fixed(handles, journal):
 
 def test_a_run_has_one_partition_for_ever(journal):
     assert [partition_of(f"run {number}", 256) for number in range(5)] == [56, 174, 20, 130, 33]
+
+
+async def test_what_is_written_to_find_out_whether_it_can_be_changes_nothing(journal):
+    before = await journal.incarnation()
+    for _ in range(3):
+        await journal.check_writable()
+    assert await journal.incarnation() == before
+    assert await journal.raise_epochs([5]) == {5: 1}

@@ -149,6 +149,7 @@ UNPLANNED = {
     "put_command",
     "put_definition",
     "raise_incarnation",
+    "check_writable",
 } | archive_plans.UNPLANNED
 
 

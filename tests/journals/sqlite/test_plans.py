@@ -149,6 +149,7 @@ UNPLANNED = {
     "put_definition",
     "raise_epochs",
     "raise_incarnation",
+    "check_writable",
     "register_workflow",
     "unquarantine",
 }

@@ -167,6 +167,9 @@ class PostgresJournal(PostgresCalls, JournalCalls):
     async def raise_incarnation(self, by: int = 1) -> int:
         return int((await self._write("raise_incarnation", {"by": by}))[0][0])
 
+    async def check_writable(self) -> None:
+        await self._write("check_writable", {})
+
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
         rows = await self._write("raise_epochs", {"partitions": list(partitions)})
         return {row[0]: row[1] for row in rows}

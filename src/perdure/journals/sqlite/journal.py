@@ -179,6 +179,9 @@ class SqliteJournal(SqliteCalls, JournalCalls):
             lambda connection: int(connection.execute(text("raise_incarnation"), {"by": by}).fetchone()[0])
         )
 
+    async def check_writable(self) -> None:
+        await self._writing().run(lambda connection: connection.execute(text("check_writable")).rowcount)
+
     async def raise_epochs(self, partitions: Collection[int]) -> Mapping[int, int]:
         parameters = {"partitions": as_json(partitions)}
         return await self._writing().run(

@@ -1,0 +1,3 @@
+UPDATE perdure.meta
+SET incarnation = incarnation
+RETURNING incarnation
