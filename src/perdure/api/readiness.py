@@ -25,7 +25,7 @@ class Readiness:
         self._until = 0.0
         self._asking = asyncio.Lock()
 
-    async def find_trouble(self) -> str:
+    async def explain_trouble(self) -> str:
         """Why this process cannot work now; empty: it can."""
         async with self._asking:
             clock = self._engine.clock

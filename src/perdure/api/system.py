@@ -31,7 +31,7 @@ async def health(call: Call) -> Any:
 @outside.get("/readyz", None, s.Health, also={503: s.Health})
 async def ready(call: Call) -> Any:
     """The process can work: its database answers and can be written to. How many workers there are, it says where they can be asked."""
-    if reason := await call.site.readiness.find_trouble():
+    if reason := await call.site.readiness.explain_trouble():
         return Answer({"status": "unavailable", "reason": reason}, 503)
     try:
         async with asyncio.timeout(READY_SECONDS):

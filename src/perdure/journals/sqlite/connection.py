@@ -37,6 +37,11 @@ def connect_writer(options: Options) -> sqlite3.Connection:
     if path.is_dir():
         raise JournalUnavailable(f"journal {path} is a folder; name a file in it")
     _make_file(path)
+    if path.exists() and os.stat(path).st_nlink > 1:
+        raise JournalUnavailable(
+            f"journal {path} has several names (hard links), and a process that used another one would damage it; "
+            "remove the other names, or make a copy with `sqlite3 ... .backup`"
+        )
     connection = _connect(options, f"{path.as_uri()}?mode=rwc")
     try:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":

@@ -1,6 +1,6 @@
 """The operating system's lock that makes one process the coordinator of a file.
 
-It stands beside the database, in `<file>.lock`, because SQLite has locks of its own on the database. The kernel
+It stands beside the database, in `<file>.lock` (of the file itself, by whichever link it was named), because SQLite has locks of its own on the database. The kernel
 releases it when the process ends, however it ends: after `kill -9` the next process goes on at once. The file is never
 deleted: a process that waits for it would otherwise hold a lock on a file that no other can find.
 """
@@ -45,7 +45,7 @@ class FileLock:
 
 def hold(path: Path) -> FileLock | HeldBy:
     """Take the lock of the database at `path`, or say which process has it. Never waits."""
-    name = Path(f"{path}.lock")
+    name = Path(f"{os.path.realpath(path)}.lock")
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
         descriptor = os.open(name, flags, 0o600)
