@@ -16,7 +16,7 @@ LONGEST_FILE = 600
 
 PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
-BASE = {"errors", "clock", "model", "plain", "plain_text", "tempo", "spelling"}
+BASE = {"errors", "clock", "budget", "model", "plain", "plain_text", "tempo", "spelling"}
 MIDDLE = {"expressions", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "plain": set(),
     "plain_text": set(),  # what may be seen of a text, and how it is cut
     "spelling": set(),  # what somebody may have meant
+    "budget": set(),  # what work may cost
     "turns": set(),  # who is next
     "places": {"turns"},  # and for what
     "threads": {"places"},  # what is done beside the loop
@@ -33,8 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     "weight": {"pieces"},  # how long JSON takes to be read
     "tempo": set(),  # how often, and how long
     "settings": {"errors", "tempo", "spelling"},
-    "model": {"errors", "spelling"},
-    "kernel": {"model", "spelling"},
+    "model": {"errors", "spelling", "budget"},
+    "kernel": {"model", "spelling", "budget"},
     "invariants": {"model", "kernel"},
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
@@ -55,7 +56,12 @@ ALLOWED: dict[str, set[str]] = {
     "transports": BASE | PORTS | {"weight", "turns"},
     "expressions": BASE | {"kernel"} | PORTS,
     "sandbox": {"errors", "expressions", "places", "plain_text", "weight"},  # runs the jobs that conditions raise
-    "pipeline": {"expressions", "plain_text", "spelling"},  # operators and patterns are the same as in conditions
+    "pipeline": {
+        "budget",
+        "expressions",
+        "plain_text",
+        "spelling",
+    },  # operators and patterns are the same as in conditions
     "nodes": BASE
     | {"kernel", "expressions", "functions", "outcomes", "egress", "sandbox", "pipeline", "weight"}
     | PORTS,
@@ -227,7 +233,7 @@ def test_only_the_engine_imports_adapters_and_adapters_never_the_kernel():
     # The simulator puts an engine together too, around the in-process transport and blobs in memory.
     assert {part for part, needs in ALLOWED.items() if needs & ADAPTERS} == {"deployment", "engine", "simulation"}
     assert not any("kernel" in ALLOWED[adapter] for adapter in ADAPTERS)
-    assert ALLOWED["kernel"] == {"model", "spelling"}
+    assert ALLOWED["kernel"] == {"model", "spelling", "budget"}
 
 
 def test_pure_modules_are_of_the_standard_library():

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from perdure.blobs import INLINE_BYTES, BlobStore, parse_ref
+from perdure.budget import Budget
 from perdure.errors import PerdureError
 from perdure.kernel import segments
 from perdure.kernel.run_view import about_view, run_view
@@ -20,11 +21,8 @@ from perdure.kernel.state import State
 from perdure.threads import aside
 from perdure.weight import WHY, is_heavy
 
-MIB = 1024 * 1024
 LARGE_BYTES = 256 * 1024
 """The largest value that is read on the loop; a larger one is read in a thread."""
-ANSWER_BYTES = 8 * MIB
-"""How many bytes of values that are stored as blobs one answer holds."""
 PREVIEW_BYTES = 200
 PREVIEWS = 20
 """How many large outputs of one run a view shows the beginning of."""
@@ -38,36 +36,6 @@ class TooMuch(PerdureError):
 
     code = "too_large"
     status = 413
-
-
-class Room:
-    """How much may still be loaded: values name blobs, blobs name more of them, and all of it adds up.
-
-    With `partial`, what does not fit stays a reference, `{"$ref": …, "size": …}`, to be fetched by itself; otherwise it
-    is an error.
-    """
-
-    __slots__ = ("bytes", "partial", "references")
-
-    def __init__(self, size: int = 256 * MIB, references: int = 100_000, *, partial: bool = False) -> None:
-        self.bytes = size
-        self.references = references
-        self.partial = partial
-
-    @classmethod
-    def of_an_answer(cls) -> Room:
-        return cls(ANSWER_BYTES, 10_000, partial=True)
-
-    def spend(self, size: int) -> bool:
-        if self.references < 1 or size > self.bytes:
-            if self.partial:
-                return False
-            raise TooMuch(
-                "the value and all the blobs it refers to are too large to be loaded at once; fetch its parts one by one"
-            )
-        self.references -= 1
-        self.bytes -= size
-        return True
 
 
 class NoBlobStore(PerdureError):
@@ -85,44 +53,49 @@ class Contents:
         return self._blobs
 
     async def resolve(
-        self, tenant: str, value: Any, *, raw: bool = False, room: Room | None = None, masked: bool = True
+        self, tenant: str, value: Any, *, raw: bool = False, budget: Budget | None = None, masked: bool = True
     ) -> Any:
         """The value with all its parts that are stored as blobs. With `raw` such parts are `msgspec.Raw`: JSON to be
         written out as it is, which takes a fraction of the memory. Without `masked` sealed fields stay sealed, for a
         run, which opens them itself."""
         kind = type(value)
-        room = room or Room()
+        budget = budget or Budget()
         if kind is BlobRef:
-            return await self.load(tenant, value.ref, raw=raw, room=room, masked=masked)
+            return await self.load(tenant, value.ref, raw=raw, budget=budget, masked=masked)
         if not segments.has_refs(value):
             return segments.mask(value) if masked and segments.has_sealed(value) else value
         if kind is dict:
             return {
-                key: await self.resolve(tenant, one, raw=raw, room=room, masked=masked) for key, one in value.items()
+                key: await self.resolve(tenant, one, raw=raw, budget=budget, masked=masked)
+                for key, one in value.items()
             }
-        return [await self.resolve(tenant, item, raw=raw, room=room, masked=masked) for item in value]
+        return [await self.resolve(tenant, item, raw=raw, budget=budget, masked=masked) for item in value]
 
     async def load(
-        self, tenant: str, ref: str, *, raw: bool = False, room: Room | None = None, masked: bool = True
+        self, tenant: str, ref: str, *, raw: bool = False, budget: Budget | None = None, masked: bool = True
     ) -> Any:
         """The value a reference names."""
         refs = parse_ref(ref)[1]
-        room = room or Room()
+        budget = budget or Budget()
         size = (await self.blobs.stat(tenant, ref)).size
-        if not room.spend(size):
+        if not budget.load(size):
+            if not budget.partial:
+                raise TooMuch(
+                    "the value and all the blobs it refers to are too large to be loaded at once; fetch its parts one by one"
+                )
             return {"$ref": ref, "size": size}
         data = await self.blobs.get(tenant, ref)
         if raw and not refs and _SEALED not in data:
             return msgspec.Raw(data)
         if len(data) > LARGE_BYTES:  # heavy data would hold up the loop even when it is read in a thread
             if await aside(tenant, is_heavy, data):
-                if not room.partial:
+                if not budget.partial:
                     raise TooMuch(f"{ref}: {WHY}")
                 return {"$ref": ref, "size": size}
             content = await aside(tenant, segments.decode, data, refs)
         else:
             content = segments.decode(data, refs)
-        return await self.resolve(tenant, content, raw=raw, room=room, masked=masked)
+        return await self.resolve(tenant, content, raw=raw, budget=budget, masked=masked)
 
     async def keep(self, tenant: str, value: Any) -> Any:
         """The value as it may be handed to a coordinator: a large one as a reference to its blob, which is written
@@ -134,15 +107,15 @@ class Contents:
         return BlobRef(f"{ref}+refs" if refs else ref)
 
     async def view(
-        self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL, room: Room | None = None
+        self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL, budget: Budget | None = None
     ) -> dict[str, Any]:
         """A run as `run_view` shows it, with inputs and outputs whole, and the beginning of nodes' large outputs."""
-        room = room or Room()
+        budget = budget or Budget()
         view = run_view(state, nodes=nodes, seen=seen) | about_view(state)
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
         for name, value in (("inputs", {} if state.inputs is None else state.inputs), ("outputs", outputs)):
             try:
-                view[name] = await self.resolve(state.tenant, value, raw=raw, room=room)
+                view[name] = await self.resolve(state.tenant, value, raw=raw, budget=budget)
             except PerdureError as error:  # the run is shown as it is; what cannot be loaded is named
                 view.setdefault("problems", []).append(f"{name}: {error.message}")
         await self.preview(state.tenant, view.get("nodes", {}))

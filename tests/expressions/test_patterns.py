@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from perdure.expressions.budget import OverBudget
+from perdure.budget import OverBudget
 from perdure.expressions.json_schema import SchemaInvalid, fits
 from perdure.expressions.operators import Incomparable, compare, equal
 from perdure.expressions.patterns import MAX_PATTERN, PatternError, compile_pattern

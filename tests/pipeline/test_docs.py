@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.expressions import budget, cel, json_schema, jsonpath, patterns, python_code, schema_cost
+from perdure import budget
+from perdure.expressions import cel, json_schema, jsonpath, patterns, python_code
 from perdure.expressions.verdicts import find_problems
 from perdure.model.conditions import _JSONPATH_OPERATORS
 from perdure.model.problems import Problems
@@ -92,7 +93,7 @@ def test_the_limits_are_what_the_page_says():
         patterns.MAX_PATTERN,
         patterns.MAX_STEPS,
         json_schema.MAX_SCHEMA,
-        schema_cost.MAX_STEPS,
+        budget.MAX_STEPS * json_schema._STEPS_A_STEP,
         python_code.MAX_CODE,
         python_code.MAX_ARGUMENTS,
     ]

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
+from perdure.budget import Budget
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import guards
@@ -101,7 +102,9 @@ class Claims(Walk):
         state, ir = self.state, self.state.ir
         people = [i for i, node in enumerate(ir.nodes) if node is not None and node.type == "human" and not node.loops]
         bit = {person: 1 << number for number, person in enumerate(people)}
-        ways = guards._Ways(state, ir, len(state.irs) - 1, bit, set(people), guards._Budget(), repaired=True)
+        ways = guards._Ways(
+            state, ir, len(state.irs) - 1, bit, set(people), Budget(steps=guards.MOST_STEPS), repaired=True
+        )
         for index, node in enumerate(ir.nodes):
             if node is None or node.loops or guards._has_run(state, index):
                 continue

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.expressions.budget import CHARACTERS_A_STEP, Budget
+from perdure.budget import CHARACTERS_A_STEP, Budget
 from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.namespace import Missing, describe_type
 from perdure.kernel.segments import SEALED, BlobRef

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.expressions.budget import Budget, OverBudget
+from perdure.budget import Budget, OverBudget
 from perdure.expressions.errors import ContentLost, NeedsBlob, TemplateError
 from perdure.kernel.segments import BlobRef, has_refs
 

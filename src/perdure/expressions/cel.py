@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perdure.expressions.budget import Budget
+from perdure.budget import Budget
 from perdure.expressions.cost import MAX_STEPS, WORD, Shape
 from perdure.spelling import find_close
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from perdure.budget import Budget
 from perdure.expressions.json_schema import SchemaInvalid, check, compile_schema, find_mistake
 from perdure.expressions.templates import find_mistake as find_template_mistake
 from perdure.expressions.verdicts import find_problems
@@ -13,21 +14,28 @@ from perdure.model.problems import Path, Problem, format_path
 from perdure.model.references import templates
 from perdure.plain_text import cut
 
+# Steps of a `Budget`, about 0.25 µs each.
+_CONDITION_STEPS, _SCHEMA_STEPS = 400, 2_000
+_TEMPLATE_STEPS, _LETTER_STEPS = 100, 4
 
-def check_parts(ir: IR) -> tuple[Problem, ...]:
+
+def check_parts(ir: IR, budget: Budget | None = None) -> tuple[Problem, ...]:
     """A problem for every condition, schema and template of the workflow that is wrong, with its path."""
-    found = [
-        ((*path, *inside), "bad_condition", message)
-        for path, condition in find_conditions(ir)
-        for inside, message in find_problems(condition.kind, condition.spec)
-    ]
+    budget = budget or Budget.without_end()
+    found: list[tuple[Path, str, str]] = []
+    for path, condition in find_conditions(ir):
+        budget.spend(_CONDITION_STEPS)
+        problems_here = find_problems(condition.kind, condition.spec)
+        found += [((*path, *inside), "bad_condition", message) for inside, message in problems_here]
     for path, schema in _schemas(ir):
+        budget.spend(_SCHEMA_STEPS)
         try:
             compile_schema(schema)
         except SchemaInvalid as error:
             found.append(((*path, *error.place), "invalid_schema", error.message))
     known = {node.id for node in ir.nodes if node is not None}
     for path, text in find_templates(ir):
+        budget.spend(_TEMPLATE_STEPS + _LETTER_STEPS * len(text))
         message = find_template_mistake(text, known)
         if message is not None:
             found.append((path, "bad_template", message))

@@ -15,9 +15,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from perdure.budget import Budget, OverBudget
 from perdure.expressions import arithmetic as v
 from perdure.expressions.at_hand import pick, resolve
-from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsBlob
 from perdure.expressions.filters import FILTERS, TAKE_MISSING, TEST_MISSING, TESTS
 from perdure.expressions.namespace import Missing, Namespace, Parts, describe_path, get_item

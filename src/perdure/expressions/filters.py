@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.budget import CHARACTERS_A_STEP, Budget
 from perdure.expressions.arithmetic import (
     Trouble,
     add,
@@ -26,7 +27,6 @@ from perdure.expressions.arithmetic import (
     to_json,
     to_text,
 )
-from perdure.expressions.budget import CHARACTERS_A_STEP, Budget
 from perdure.expressions.namespace import Missing, describe_type, get_item
 
 _UNSET: Any = object()

@@ -14,8 +14,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from perdure.budget import MAX_STEPS, Budget
 from perdure.errors import PerdureError
-from perdure.expressions.budget import Budget
 from perdure.expressions.patterns import PatternError
 from perdure.expressions.schema_cost import Cost, TooCostly, count_values
 from perdure.plain_text import cut
@@ -69,14 +69,12 @@ class Schema:
         self._cost = cost
 
     def is_valid(self, value: Any, budget: Budget | None = None) -> bool:
-        steps = self._check_cost(value)
-        if budget is not None:
-            budget.spend(1 + steps // _STEPS_A_STEP)
+        self._pay(value, budget)
         return bool(self._validator.is_valid(value))
 
-    def iter_errors(self, value: Any) -> Iterator[Any]:
+    def iter_errors(self, value: Any, budget: Budget | None = None) -> Iterator[Any]:
         """All errors of a value; of a large value only the first, because the library finds all before it gives one."""
-        self._check_cost(value)
+        self._pay(value, budget)
         width = max(1, self._cost.width)
         if count_values(value, ERROR_STEPS // width) * width <= ERROR_STEPS:
             yield from self._validator.iter_errors(value)
@@ -89,11 +87,14 @@ class Schema:
             except jsonschema_rs.ValidationError as error:
                 yield error
 
-    def _check_cost(self, value: Any) -> int:
+    def _pay(self, value: Any, budget: Budget | None) -> None:
+        left = MAX_STEPS if budget is None else min(budget.steps, MAX_STEPS)
         try:
-            return self._cost.check(value)
+            steps = self._cost.check(value, left * _STEPS_A_STEP)
         except TooCostly as error:
             raise SchemaInvalid(f"this JSON Schema is too costly: {error}") from None
+        if budget is not None:
+            budget.spend(1 + steps // _STEPS_A_STEP)
 
 
 def _make_validator(schema: Any) -> Any:
@@ -139,10 +140,10 @@ def compile_schema(schema: Any) -> Schema:
         raise SchemaInvalid("this is no usable JSON Schema: it is not JSON") from None
 
 
-def check(schema: Any, value: Any) -> list[str]:
+def check(schema: Any, value: Any, budget: Budget | None = None) -> list[str]:
     """Everything that is wrong with the value, each with its place; empty if it fits."""
     problems: list[str] = []
-    for error in compile_schema(schema).iter_errors(value):
+    for error in compile_schema(schema).iter_errors(value, budget):
         if len(problems) == _MOST:
             problems.append("and more")
             break
@@ -159,10 +160,10 @@ def fits(schema: Any, value: Any, budget: Budget | None = None) -> bool:
         raise SchemaInvalid(f"the value cannot be checked: {cut(str(error), _LONGEST)}") from None
 
 
-def find_misfits(schema: Any, value: Any, most: int) -> list[str]:
+def find_misfits(schema: Any, value: Any, most: int, budget: Budget | None = None) -> list[str]:
     """The places that do not fit, each with the keyword that says so, and never with the value found there."""
     found: list[str] = []
-    for error in compile_schema(schema).iter_errors(value):
+    for error in compile_schema(schema).iter_errors(value, budget):
         if len(found) == most:
             found.append("…")
             break

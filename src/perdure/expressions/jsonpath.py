@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from perdure.expressions.budget import Budget, OverBudget
+from perdure.budget import Budget, OverBudget
 from perdure.expressions.operators import COMPARISONS, Incomparable, compare, equal, is_number
 from perdure.expressions.patterns import PatternError, compile_pattern
 from perdure.plain_text import cut

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from perdure.budget import Budget
 from perdure.expressions.at_hand import NOTHING, AtHand, pick
-from perdure.expressions.budget import Budget
 from perdure.kernel.causal_past import Evidence, LoopView, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.expressions.budget import Budget
+from perdure.budget import Budget
 from perdure.expressions.namespace import describe_type
 from perdure.expressions.patterns import PatternError, compile_pattern
 

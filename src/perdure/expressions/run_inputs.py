@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.budget import Budget, OverBudget
 from perdure.expressions.json_schema import SchemaInvalid
 from perdure.expressions.schema_cost import count_values
 from perdure.spelling import suggest
@@ -26,9 +27,14 @@ MAX_ADDED = 1_000_000
 def apply_defaults(schema: Any, value: Any) -> Any:
     """The value with the defaults of the schema where it says nothing; the same object when there are none to add.
     Raises SchemaInvalid where that is too much."""
-    if value is None and _Filling(schema, {}).apply(schema, {}, 0):
-        value = {}
-    return _Filling(schema, value).apply(schema, value, 0)
+    try:
+        if value is None and _Filling(schema, {}).apply(schema, {}, 0):
+            value = {}
+        return _Filling(schema, value).apply(schema, value, 0)
+    except OverBudget:
+        raise SchemaInvalid(
+            "this JSON Schema is too costly: looking for its defaults in this value could take too long"
+        ) from None
 
 
 class _Filling:
@@ -36,18 +42,14 @@ class _Filling:
 
     def __init__(self, root: Any, value: Any) -> None:
         self._root = root
-        self._steps = MAX_STEPS + STEPS_A_VALUE * count_values(value, _MOST_VALUES)
-        self._bytes = MAX_ADDED
+        steps = MAX_STEPS + STEPS_A_VALUE * count_values(value, _MOST_VALUES)
+        self._budget = Budget(steps, MAX_ADDED)
         self._sizes: dict[int, int] = {}
 
     def apply(self, schema: Any, value: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > _DEEPEST:
             return value
-        self._steps -= 1
-        if self._steps < 0:
-            raise SchemaInvalid(
-                "this JSON Schema is too costly: looking for its defaults in this value could take too long"
-            )
+        self._budget.spend(1)
         for part in (_follow(schema.get("$ref"), self._root), *_list(schema.get("allOf"))):
             value = self.apply(part, value, depth + 1)
         if isinstance(value, dict):
@@ -66,7 +68,7 @@ class _Filling:
                 if made is not value[name]:
                     added[name] = made
             else:
-                self._steps -= 1
+                self._budget.spend(1)
                 default = _default(part, self._root, 0)
                 if default is not _NONE:
                     self._spend(default)
@@ -76,11 +78,12 @@ class _Filling:
     def _spend(self, default: Any) -> None:
         if id(default) not in self._sizes:
             self._sizes[id(default)] = len(msgspec.json.encode(default))
-        self._bytes -= self._sizes[id(default)]
-        if self._bytes < 0:
+        try:
+            self._budget.make(self._sizes[id(default)])
+        except OverBudget:
             raise SchemaInvalid(
                 f"this JSON Schema is too costly: its defaults would add more than {MAX_ADDED:,} bytes to this value"
-            )
+            ) from None
 
 
 _NONE = object()

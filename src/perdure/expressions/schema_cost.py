@@ -13,9 +13,6 @@ import msgspec
 
 from perdure.expressions.patterns import compile_pattern
 
-MAX_STEPS = 5_000_000
-"""Keywords times values, about 10 ns each."""
-MAX_PATTERN_STEPS = 5_000_000
 _FREE = 20
 """How many keywords per value are free: checking them costs no more than reading the value does anyway."""
 _MAX_DEPTH = 200
@@ -50,20 +47,21 @@ class Cost:
         self.patterns = measure.patterns
         self.has_alternatives = measure.has_alternatives
 
-    def check(self, value: Any) -> int:
-        """How many steps the check of this value may take. Raises TooCostly if it could take too long."""
+    def check(self, value: Any, most: int) -> int:
+        """How many steps (keywords times values, about 10 ns each) the check of this value may take. Raises TooCostly
+        if it could take more than `most`."""
         if self.width <= _FREE and not self.patterns and self.growth <= 1:
             return 0
         count, text = _size(value)
         if self.growth > 1:
-            if (steps := _weigh(value, self.growth, MAX_STEPS // self.width) * self.width) > MAX_STEPS:
+            if (steps := _weigh(value, self.growth, most // self.width) * self.width) > most:
                 raise TooCostly(
                     "it leads back to itself by more than one way, and the value is too deep for that; "
                     "let one way lead back, or check a part of the value"
                 )
-        elif (steps := count * self.width) > MAX_STEPS and self.width > _FREE:
+        elif (steps := count * self.width) > most and self.width > _FREE:
             raise TooCostly(f"checking {count:,} values against it could take too long; check a part of them")
-        if text * self.patterns > MAX_PATTERN_STEPS:
+        if text * self.patterns > most:
             raise TooCostly(f"its patterns could take too long over {text:,} characters; use simpler ones")
         return steps + text * self.patterns
 

@@ -15,7 +15,7 @@ from jsonpath_rfc9535 import filter_expressions as expressions
 from jsonpath_rfc9535 import segments, selectors
 from jsonpath_rfc9535.query import JSONPathQuery
 
-from perdure.expressions.budget import Budget
+from perdure.budget import Budget
 from perdure.expressions.operators import equal, is_number
 from perdure.expressions.patterns import PatternError, compile_pattern
 

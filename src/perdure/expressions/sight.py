@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from perdure.budget import Budget
 from perdure.errors import PerdureError
 from perdure.expressions.at_hand import AtHand, resolve
-from perdure.expressions.budget import Budget
 from perdure.expressions.errors import ContentLost
 from perdure.expressions.namespace import Missing, Parts, Run, describe_path, follow, outcome, view_loop
 from perdure.expressions.rendered_config import BlobRef

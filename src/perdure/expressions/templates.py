@@ -14,10 +14,10 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
+from perdure.budget import Budget, OverBudget
 from perdure.expressions import expressions
 from perdure.expressions.arithmetic import Trouble, concat, measure, to_text
 from perdure.expressions.at_hand import resolve
-from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsBlob, TemplateError
 from perdure.expressions.namespace import Missing, Namespace, Parts, describe_path
 from perdure.kernel.segments import SEALED, Sealed, Secret, Segments, is_sealed

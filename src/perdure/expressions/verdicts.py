@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from perdure.budget import Budget, OverBudget
 from perdure.expressions import cel, cross_node, json_schema, jsonpath, python_code
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost
-from perdure.expressions.budget import Budget, OverBudget
 from perdure.expressions.errors import NeedsVerdict
 from perdure.expressions.namespace import Missing, Run, follow
 from perdure.expressions.operators import Incomparable, compare

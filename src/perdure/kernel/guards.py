@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from itertools import product
 from typing import Any
 
+from perdure.budget import Budget, OverBudget
 from perdure.kernel.causal_past import is_unrouted
 from perdure.kernel.edges import is_new, is_unlet, went_aside
 from perdure.kernel.generations import decided_anew, kept_waiting, may_run_again
@@ -46,7 +47,7 @@ def check(state: State, old: IR, new: IR) -> Iterator[str]:
         return
     try:
         yield from _check(state, old, new, people)
-    except _TooLarge:
+    except OverBudget:
         size = f"{len(people)} approvals, {len(new.nodes)} nodes and {len(new.edges)} edges"
         yield f"with {size} the run is too large to prove that the patch leads around no approval; rerun instead"
 
@@ -61,7 +62,7 @@ def _check(state: State, old: IR, new: IR, people: list[int]) -> Iterator[str]:
             yield f"the approval {state.name(index)!r} was unavoidable and would no longer be"
     given = sum(bit[index] for index in people if _is_given(state, index, undone))
     told = set[int]()
-    budget = _Budget()
+    budget = Budget(steps=MOST_STEPS)
     generations = [set[int](), undone] if undone else [undone]
     waiting = kept_waiting(state)
     for again, kept, repaired in product(generations, [set[int](), waiting] if waiting else [waiting], (False, True)):
@@ -84,7 +85,7 @@ def _lost(
     old: IR,
     new: IR,
     bit: dict[int, int],
-    budget: _Budget,
+    budget: Budget,
     again: set[int],
     kept: set[int],
     *,
@@ -182,22 +183,6 @@ def _has_run(state: State, index: int) -> bool:
     return activation is not None and activation.state in _HAS_RUN and not is_unlet(state, activation)
 
 
-class _TooLarge(Exception):
-    """A proof would take more steps than `MOST_STEPS`."""
-
-
-class _Budget:
-    """The steps that are left to one proof, over all definitions and passes."""
-
-    def __init__(self) -> None:
-        self.left = MOST_STEPS
-
-    def spend(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise _TooLarge
-
-
 class _Ways:
     """Which nodes may run, and which may be skipped, although an approval is not given."""
 
@@ -208,7 +193,7 @@ class _Ways:
         number: int,
         bit: dict[int, int],
         trusted: set[int],
-        budget: _Budget,
+        budget: Budget,
         redone: Collection[int] = (),
         anew: Collection[int] = (),
         kept: Collection[int] = (),

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from perdure.budget import Budget, OverBudget
 from perdure.model.compiler import Draft, compile_data
 from perdure.model.garbage import no_collection
 from perdure.model.ir import IR
@@ -43,9 +44,10 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 @no_collection()
-def compile_text(text: str | bytes, *, format: Format | None = None) -> Compiled:
-    """Compile JSON or YAML. Without a format, text that begins with a bracket is JSON."""
-    problems = Problems()
+def compile_text(text: str | bytes, *, format: Format | None = None, budget: Budget | None = None) -> Compiled:
+    """Compile JSON or YAML. Without a format, text that begins with a bracket is JSON. Without a budget it may take as
+    long as it takes."""
+    problems = Problems(budget)
     data, plain, found = read(text, format, problems)
     if problems.errors:
         # Refused text is not scanned again for lines: it may be made to be slow, and its problems have their lines.
@@ -54,17 +56,25 @@ def compile_text(text: str | bytes, *, format: Format | None = None) -> Compiled
 
 
 @no_collection()
-def compile_definition(data: Any, positions: Locator | None = None) -> Compiled:
+def compile_definition(data: Any, positions: Locator | None = None, *, budget: Budget | None = None) -> Compiled:
     """Compile a definition that is already data. The data is copied, so later changes to it do no harm."""
-    problems = Problems()
+    problems = Problems(budget)
     if not check_data(data, problems):
         return Compiled(None, _finish(problems, positions), None)
     return _compile(json.loads(json.dumps(data)), problems, positions)
 
 
 def _compile(data: Any, problems: Problems, positions: Locator | None) -> Compiled:
-    ir, canonical, draft = compile_data(data, problems)
+    try:
+        ir, canonical, draft = compile_data(data, problems)
+    except OverBudget:
+        return Compiled(None, (too_costly(),), None)
     return Compiled(ir, _finish(problems, positions), canonical, draft)
+
+
+def too_costly() -> Problem:
+    """The one problem of a definition whose check was given up: what else is wrong with it is not known."""
+    return Problem("", None, None, "too_costly", "checking the definition takes too long; use child workflows")
 
 
 def _finish(problems: Problems, positions: Locator | None) -> tuple[Problem, ...]:

@@ -31,6 +31,7 @@ from perdure.model.problems import Path, Problems, describe
 
 MAX_NODES = 250_000
 MAX_LINKS = 2_000_000
+_NODE_STEPS = 200  # of a `Budget`: to read one node
 RESERVED_IDS = frozenset({"inputs", "run", "loop", "item", "secrets", "ctx", "output", "current"})
 
 _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}\Z")
@@ -123,6 +124,7 @@ def read_definition(data: Any, problems: Problems) -> Definition | None:
     for index, item in enumerate(nodes):
         if problems.full:
             return None
+        problems.budget.spend(_NODE_STEPS)
         some_loop_endless |= _read_listed_node(item, index, endless, definition, problems)
     _read_edges(fields, definition)
     if len(definition.links) > MAX_LINKS:

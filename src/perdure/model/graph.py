@@ -16,6 +16,8 @@ from perdure.model.problems import Path, Problems
 # The parts of a canonical node that route: their targets are named edges.
 Targets = Iterator[tuple[Path, list[str]]]
 
+_EDGE_STEPS = 10  # of a `Budget`: to read one edge
+
 
 class Pair(msgspec.Struct, gc=False):
     """An edge between two nodes, whichever part of the definition names it."""
@@ -61,6 +63,7 @@ def collect_pairs(definition: Definition, problems: Problems) -> dict[tuple[str,
     """All edges by the ids of their ends; unknown nodes and self dependencies are reported and left out."""
     pairs: dict[tuple[str, str], Pair] = {}
     nodes = definition.nodes
+    problems.budget.spend(_EDGE_STEPS * len(definition.links))
     for link in definition.links:
         unknown = [id for id in (link.source, link.target) if id not in nodes]
         for id in unknown:

@@ -34,7 +34,9 @@ def read_loops(definition: Definition, graph: Graph, problems: Problems) -> Loop
     search = _Search(graph)
     for looping, head in sorted(heads.items()):
         path = (*definition.path(graph.ids[looping]), "loop")
+        before = search.steps
         body = search.find_body(head, looping)
+        problems.budget.spend(search.steps - before)
         if search.steps > MAX_STEPS:
             problems.error(
                 "loops_too_complex", path, "the loops of this workflow take too much work to check; use child workflows"

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from perdure.budget import Budget
 from perdure.errors import PerdureError
 from perdure.spelling import find_close
 
@@ -28,6 +29,7 @@ CODES: dict[str, str] = {
     "syntax": "the text is not well-formed JSON or YAML",
     "not_utf8": "the text is not valid UTF-8, or holds characters no database can store",
     "too_large": "the text, or the number of values, nodes or edges in it, is beyond the limit",
+    "too_costly": "checking the definition takes too much work or time",
     "too_deep": "values are nested deeper than the limit",
     "duplicate_key": "a key is given twice in one mapping",
     "number_out_of_range": "a number is NaN, infinite or beyond 64 bits",
@@ -113,7 +115,9 @@ class Found(msgspec.Struct, frozen=True):
 class Problems:
     """The collector of problems from every stage, so that all are reported at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget.without_end()
+        """What all stages together may cost."""
         self.found: list[Found] = []
         self.errors = 0
         self.left_out = 0

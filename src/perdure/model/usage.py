@@ -26,6 +26,7 @@ _OUTPUT_ROOTS = frozenset({"node", "inputs", "run"})
 _COMPENSATOR_ROOTS = _CONFIG_ROOTS | {"output", "config", "error"}
 _WHEN_ROOTS = frozenset({"node", "metadata", "inputs", "run", "loop"})
 _ROUTING_ROOTS = _WHEN_ROOTS | {"output"}
+_TEMPLATE_STEPS = 40  # of a `Budget`: to read one text with templates, besides its letters
 
 
 class Use(msgspec.Struct, gc=False):
@@ -129,6 +130,7 @@ class _Collector:
         every: list[Reference] = []
         for place, value in parts:
             for path, text in templates(value, place):
+                self._problems.budget.spend(_TEMPLATE_STEPS + len(text))
                 try:
                     found = find_in_template(text, self._graph.index, roots)
                 except BadExpression as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure import functions
+from perdure.budget import Budget
 from perdure.expressions.checks import check_parts
 from perdure.expressions.json_schema import compile_schema
 from perdure.expressions.leaves import has_leaf
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from perdure.model import Compiled
 
 MOST = 20
+_NODE_STEPS = 400  # of a `Budget`: to check one config
 _LONGEST = 300
 # These keywords look at a whole value at once: with a template somewhere in it, they cannot know.
 _OVER_ALL = frozenset({"anyOf", "oneOf", "not", "enum", "const", "contains", "uniqueItems"})
@@ -114,21 +116,21 @@ def _get_validator(node_type: NodeType) -> Any:
     return known[1]
 
 
-def find_problems(ir: IR, registry: Registry) -> tuple[Problem, ...]:
+def find_problems(ir: IR, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:
     """Everything that the compiler cannot see: conditions, schemas, the configs of node types, and what is read."""
-    return (*check_parts(ir), *check_configs(ir, registry), *check_reads(ir, registry))
+    return (*check_parts(ir, budget), *check_configs(ir, registry, budget), *check_reads(ir, registry))
 
 
-def find_more_problems(compiled: Compiled, registry: Registry) -> tuple[Problem, ...]:
+def find_more_problems(compiled: Compiled, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:
     """The same problems for the compiler's result, also where it refused: only those it has not named already."""
     if compiled.ir is not None:
-        return find_problems(compiled.ir, registry)
+        return find_problems(compiled.ir, registry, budget)
     if compiled.draft is None:
         return ()
     from perdure.model.placement import read_path  # only a caller that compiles has a draft
 
     said = {problem.path for problem in compiled.problems if problem.severity == "error"}
-    more = find_problems(compiled.draft.ir, registry)
+    more = find_problems(compiled.draft.ir, registry, budget)
     places = compiled.draft.places
     return tuple(problem for problem in more if format_path(read_path(problem.path, places)) not in said)
 
@@ -145,10 +147,12 @@ def joined(compiled: Compiled, problems: tuple[Problem, ...]) -> Compiled:
     return msgspec.structs.replace(compiled, ir=ir, problems=every)
 
 
-def check_configs(ir: IR, registry: Registry) -> tuple[Problem, ...]:
+def check_configs(ir: IR, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:
     """The problems of every node's config. A type that is unknown here is a warning: a worker elsewhere may have it."""
+    budget = budget or Budget.without_end()
     problems: list[Problem] = [*_check_ports(ir, registry)]
     for path, node in _nodes(ir):
+        budget.spend(_NODE_STEPS)
         problems += _check_secrecy(path, node, registry.find(node.type))
         problems += _check_limits(path, node, registry.find(node.type))
         problems += _check_function(path, node, drafted=not ir.hash)

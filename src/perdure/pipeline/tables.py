@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from perdure.expressions.budget import OverBudget
+from perdure.budget import OverBudget
 from perdure.expressions.operators import Incomparable, compare, is_number
 from perdure.pipeline.errors import PipelineError
 from perdure.pipeline.table_rows import (

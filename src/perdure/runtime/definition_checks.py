@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore
+from perdure.budget import Budget, OverBudget
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.checks import find_content_refs
 from perdure.model import Compiled, DefinitionError, Problem, compile_definition, compile_text
 from perdure.model.blob_content import Inlined, inline
+from perdure.model.compilation import too_costly
 from perdure.model.ir import IR
 from perdure.model.placement import place, read_path
 from perdure.model.problems import format_path
@@ -42,19 +44,21 @@ class Checker:
         self._blobs = blobs
         self._find = find
 
-    async def check_text(self, text: bytes, kind: Format | None, *, tenant: str = "default") -> Compiled:
+    async def check_text(
+        self, text: bytes, kind: Format | None, *, tenant: str = "default", budget: Budget | None = None
+    ) -> Compiled:
         """Compile and check a text, with every problem at once and its line. The `ir` is None if any problem is an
         error."""
         large = len(text) > IN_THE_LOOP
-        compiled = await _do(tenant, large, lambda: compile_text(text, format=kind))
-        problems = await self.find_problems(compiled, tenant=tenant, large=large)
+        compiled = await _do(tenant, large, lambda: compile_text(text, format=kind, budget=budget))
+        problems = await self.find_problems(compiled, tenant=tenant, large=large, budget=budget)
         return await _do(tenant, large, lambda: joined(compiled, place(problems, text, kind)))
 
-    async def check_data(self, definition: Any, *, tenant: str = "default") -> Compiled:
+    async def check_data(self, definition: Any, *, tenant: str = "default", budget: Budget | None = None) -> Compiled:
         """Compile and check a definition that is data already. Raises DefinitionError, with the warnings too."""
         large = _is_large(definition)
-        compiled = await _do(tenant, large, lambda: compile_definition(definition))
-        compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant, large=large))
+        compiled = await _do(tenant, large, lambda: compile_definition(definition, budget=budget))
+        compiled = joined(compiled, await self.find_problems(compiled, tenant=tenant, large=large, budget=budget))
         if compiled.ir is None:
             raise DefinitionError(compiled.problems)
         return compiled
@@ -66,10 +70,14 @@ class Checker:
         tenant: str = "default",
         large: bool = False,
         beside: Mapping[str, IR] = types.MappingProxyType({}),
+        budget: Budget | None = None,
     ) -> tuple[Problem, ...]:
         """The problems that the compiler could not see, with nodes by their ids. A `large` one is looked at in a
         thread. `beside` holds the workflows that come with this one, by name."""
-        problems = [*await _do(tenant, large, lambda: find_more_problems(compiled, self._registry))]
+        try:
+            problems = [*await _do(tenant, large, lambda: find_more_problems(compiled, self._registry, budget))]
+        except OverBudget:
+            return (too_costly(),)
         draft = None if compiled.draft is None else compiled.draft.ir
         ir = compiled.ir or draft
         if ir is not None and self._find is not None:
@@ -93,15 +101,14 @@ class Checker:
     ) -> dict[str, tuple[str, str]]:
         """Fill `contents` with the blobs, and return those that cannot be had, each with a code and a sentence."""
         missing: dict[str, tuple[str, str]] = {}
-        room = MOST_BYTES
+        budget = Budget(size=MOST_BYTES)
         for ref in sorted(refs):
             try:
                 size = (await blobs.stat(tenant, ref)).size
-                if size > min(room, LARGEST_BYTES):
+                if size > LARGEST_BYTES or not budget.load(size):
                     text = f"blob {ref} has {size:,} bytes; a definition may name {LARGEST_BYTES:,} at once"
                     missing[ref] = ("too_large", f"{text} and {MOST_BYTES:,} in all; let a node read it")
                     continue
-                room -= size
                 found = await read_aside(tenant, await blobs.get(tenant, ref), ref)
             except BlobMissing as error:
                 missing[ref] = ("missing_blob", f"{error.message}; put it with `perdure blobs put FILE`")

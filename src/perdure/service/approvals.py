@@ -87,7 +87,7 @@ class Approvals:
 
     async def _form(self, row: ApprovalRow, form: Any) -> Any:
         """The whole form, which the approver needs: a large one is stored as a blob."""
-        return await self._engine.contents.resolve(row.tenant, form, room=self._tenancy.room())
+        return await self._engine.contents.resolve(row.tenant, form, budget=self._tenancy.budget)
 
     async def _about(self, row: ApprovalRow) -> AsyncIterator[Any]:
         async for event in read_all(self._engine, row.run_id):

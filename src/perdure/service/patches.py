@@ -12,6 +12,7 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
+from perdure.budget import REQUEST_CHARACTERS, REQUEST_STEPS, Budget, OverBudget
 from perdure.errors import NotFound, PerdureError
 from perdure.kernel import commands as c
 from perdure.kernel.decide import decide
@@ -21,7 +22,7 @@ from perdure.model.rebase import rebase
 from perdure.runtime.coordinator.library import Library
 
 MOST_OPERATIONS = 10_000
-MOST_COPIED_BYTES = 2 * 1024 * 1024
+_STEPS = 100  # of an operation
 
 
 class PatchInvalid(PerdureError):
@@ -56,8 +57,9 @@ async def current_definition(library: Library, state: State) -> Any:
     return msgspec.json.decode(stored)
 
 
-def apply_patch(definition: Any, operations: Any) -> Any:
+def apply_patch(definition: Any, operations: Any, budget: Budget | None = None) -> Any:
     """The definition after these operations of a JSON Patch (RFC 6902). The given definition is not modified."""
+    budget = budget or Budget(REQUEST_STEPS, REQUEST_CHARACTERS)
     if not isinstance(operations, list):
         raise PatchInvalid(f"a JSON Patch is a list of operations, got {type(operations).__name__}")
     if len(operations) > MOST_OPERATIONS:
@@ -66,15 +68,16 @@ def apply_patch(definition: Any, operations: Any) -> Any:
     if problems:
         raise PatchInvalid("not a JSON Patch: " + "; ".join(problems[:20]))
     definition = copy.deepcopy(definition)  # one copy for all operations, which are applied in place
-    copied = 0
     for number, operation in enumerate(operations):
         try:
-            copied += _measure(definition, operation)
-            if copied > MOST_COPIED_BYTES:
-                raise PatchInvalid(
-                    f"operation {number}: a JSON Patch may copy {MOST_COPIED_BYTES} bytes in all, this copies more"
-                )
+            budget.spend(_STEPS)
+            budget.make(_measure(definition, operation))
             definition = jsonpatch.JsonPatch([operation]).apply(definition, in_place=True)
+        except OverBudget as error:
+            raise PatchInvalid(
+                f"operation {number}: a JSON Patch may copy {REQUEST_CHARACTERS} bytes in all, and take so much time; "
+                "this takes more"
+            ) from error
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
             what = "the value there is another one" if operation["op"] == "test" else "there is no such place"
             raise PatchInvalid(f"operation {number} ({operation['op']} {operation['path']}): {what}") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from perdure.contents import ANSWER_BYTES
+from perdure.budget import ANSWER_BYTES, Budget
 from perdure.errors import NotFound, Refused
 from perdure.journal import Page, RunFilter, RunRecord, StoredEvent
 from perdure.kernel import events as e
@@ -126,7 +126,7 @@ class Runs(Starts):
         record = await self._tenancy.get_run(run_id)
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
-        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, room=self._tenancy.room())
+        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, budget=self._tenancy.budget)
         shown = len(state.ir.nodes) if self._tenancy.owner else NODES_SHOWN
         nodes = await self.nodes_of(state, limit=shown, outputs=outputs, seen=seen)
         view["nodes"] = nodes["items"]
@@ -167,7 +167,8 @@ class Runs(Starts):
         if outputs:
             await self._engine.contents.preview(state.tenant, views)
             if not self._tenancy.owner:
-                _keep_within(views.values(), ANSWER_BYTES)
+                budget = self._tenancy.budget
+                budget.bytes = _keep_within(views.values(), budget.bytes)
         else:
             without_outputs(views.values())
         return {"items": views, "next_cursor": next(reversed(views)) if more and views else None}
@@ -177,14 +178,14 @@ class Runs(Starts):
         record = await self._tenancy.get_run(run_id)
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
-        room = self._tenancy.room()
+        budget = self._tenancy.budget
         shown = (view, *view["visits"])
         if not self._tenancy.owner:
-            room.bytes = _keep_within([one for one in shown if "size" not in one], room.bytes)
+            budget.bytes = _keep_within([one for one in shown if "size" not in one], budget.bytes)
         for one in shown:
             if "size" in one:
                 one["output"] = await self._engine.contents.load(
-                    state.tenant, one["output"]["$ref"], raw=True, room=room
+                    state.tenant, one["output"]["$ref"], raw=True, budget=budget
                 )
         view["attempts"] = await attempts_of(self._engine, state, view)
         return view
@@ -209,7 +210,7 @@ class Runs(Starts):
         async for portion in in_portions(self._engine.clock, stored[:limit]):
             items += map(public_event, portion)
             weight += sum(len(one.body) for one in portion)
-            if weight > ANSWER_BYTES and not self._tenancy.owner:
+            if weight > self._tenancy.budget.bytes and not self._tenancy.owner:
                 break  # large events make a shorter page
         more = len(items) < len(stored)
         return {"items": items, "next_cursor": str(items[-1]["seq"]) if more else None}
@@ -297,17 +298,18 @@ class Runs(Starts):
         self, run_id: str, *, at: int | None = None, other: str | None = None, to: int | None = None
     ) -> View:
         """The differences between two points of a run, or between two runs (`other`), each perhaps at a point."""
-        first = await self._compared(run_id, at)
-        second = await self._compared(other or run_id, to)
+        # Each has a budget of its own, so that equal values are loaded, or stay references, in both.
+        one, two = self._tenancy.budget.halve()
+        first = await self._compared(run_id, at, one)
+        second = await self._compared(other or run_id, to, two)
         return await aside(
-            self._tenancy.tenant, diff_runs, first, second, None if self._tenancy.owner else ANSWER_BYTES
+            self._tenancy.tenant, diff_runs, first, second, None if self._tenancy.owner else ANSWER_BYTES // 2
         )
 
-    async def _compared(self, run_id: str, at: int | None) -> tuple[int, View]:
+    async def _compared(self, run_id: str, at: int | None, budget: Budget) -> tuple[int, View]:
         record = await self._tenancy.get_run(run_id)
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
-        # Each of the two has a room of its own, so that equal values are loaded, or stay references, in both.
-        return state.seq, await self._engine.contents.view(state, room=self._tenancy.room())
+        return state.seq, await self._engine.contents.view(state, budget=budget)
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
@@ -426,8 +428,10 @@ class Runs(Starts):
     async def _patched(self, state: State, definition: Any, operations: Any) -> Compiled:
         if operations is not None:
             before = await current_definition(self._engine.library, state)
-            definition = await aside(state.tenant, apply_patch, before, operations)
-        return await self._engine.workflows.checker.check_data(definition, tenant=state.tenant)
+            definition = await aside(state.tenant, apply_patch, before, operations, self._tenancy.budget)
+        return await self._engine.workflows.checker.check_data(
+            definition, tenant=state.tenant, budget=self._tenancy.budget
+        )
 
     # -- elsewhere -----------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,9 @@ class Starts:
         return found[0]
 
     async def _keep(self, definition: Any, tenant: str) -> Resolved:
-        compiled = await self._engine.workflows.checker.check_data(definition, tenant=tenant)
+        compiled = await self._engine.workflows.checker.check_data(
+            definition, tenant=tenant, budget=self._tenancy.budget
+        )
         ir = await self._engine.workflows.keep(compiled, tenant=tenant, checked=True)
         return Resolved(name=ir.name, version=0, ir=ir.hash)
 
@@ -149,7 +151,7 @@ class Starts:
         if record.row.ended_at is not None:
             state = await self._engine.runs.state_of(record)
             view["outputs"] = (
-                await self._engine.contents.view(state, raw=True, nodes=False, room=self._tenancy.room())
+                await self._engine.contents.view(state, raw=True, nodes=False, budget=self._tenancy.budget)
             )["outputs"]
         return view
 

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from perdure.archive import Archive
-from perdure.contents import Room
+from perdure.budget import Budget
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
 from perdure.kernel.segments import SEALED, has_sealed
@@ -46,6 +46,7 @@ class Tenancy:
         self.principal = principal
         self.tenant = principal.tenant
         self.by = principal.name
+        self._budget: Budget | None = None
         self.owner = owner
         """The caller has the database itself: it sees every tenant's things, answers have no bounds, and this process
         decides for runs that no other process holds."""
@@ -55,9 +56,15 @@ class Tenancy:
         """The tenant whose things are in lists. None: every tenant's."""
         return None if self.owner else self.tenant
 
-    def room(self) -> Room:
-        """How much of large values one answer may hold."""
-        return Room() if self.owner else Room.of_an_answer()
+    @property
+    def budget(self) -> Budget:
+        """What this request may still cost, over everything that is done for it. An owner has one for each answer, with
+        no bounds but those of the machine."""
+        if self.owner:
+            return Budget.without_end()
+        if self._budget is None:
+            self._budget = Budget.of_request(self.engine.clock.monotonic)
+        return self._budget
 
     def _sees(self, tenant: str) -> bool:
         return self.owner or tenant == self.tenant

@@ -186,7 +186,9 @@ class Transfer:
     async def _keep(self, number: int, one: _Definition) -> IR:
         if one.definition is None:
             raise _refuse(f"definitions[{number}]", "the definition was not kept when the run was exported")
-        compiled = await self._engine.workflows.checker.check_data(one.definition, tenant=self._tenancy.tenant)
+        compiled = await self._engine.workflows.checker.check_data(
+            one.definition, tenant=self._tenancy.tenant, budget=self._tenancy.budget
+        )
         if compiled.get_ir().hash != one.hash:
             raise _refuse(f"definitions[{number}]", f"it is not the definition {one.hash}; another Perdure compiled it")
         return await self._engine.workflows.keep(compiled, tenant=self._tenancy.tenant, checked=True)

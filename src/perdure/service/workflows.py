@@ -63,7 +63,9 @@ class Workflows:
         if isinstance(definition, Mapping):
             definition, format = msgspec.json.encode(definition), "json"
         text = definition.encode() if isinstance(definition, str) else definition
-        return await self._engine.workflows.checker.check_text(text, format, tenant=self._tenancy.tenant)
+        return await self._engine.workflows.checker.check_text(
+            text, format, tenant=self._tenancy.tenant, budget=self._tenancy.budget
+        )
 
     async def _register(self, compiled: Compiled, reason: str) -> View:
         tenancy = self._tenancy
@@ -99,7 +101,9 @@ class Workflows:
             )
         before = await self._definition(found)
         compiled = await self._engine.workflows.checker.check_data(
-            await aside(self._tenancy.tenant, apply_patch, before, operations), tenant=self._tenancy.tenant
+            await aside(self._tenancy.tenant, apply_patch, before, operations, self._tenancy.budget),
+            tenant=self._tenancy.tenant,
+            budget=self._tenancy.budget,
         )
         if compiled.get_ir().name != name:
             message = "a patch may not rename a workflow; register it under its new name"

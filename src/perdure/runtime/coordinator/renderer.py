@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from perdure.blobs import INLINE_BYTES, InvalidBlobRef, full_ref, parse_ref, ref_of
+from perdure.budget import Budget
 from perdure.clock import Clock
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost, pick, resolve
-from perdure.expressions.budget import Budget
 from perdure.expressions.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
 from perdure.expressions.json_schema import check as check_value
 from perdure.expressions.json_schema import find_misfits

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from perdure.budget import Budget
 from perdure.clock import Clock
-from perdure.expressions.budget import Budget
 from perdure.expressions.errors import NotAtHand
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
