@@ -64,6 +64,12 @@ async def test_a_caller_who_is_gone_keeps_no_place_whether_it_waited_or_was_serv
     assert await asyncio.wait_for(threads.call("a", lambda: "mine"), DEADLINE) == "mine"
 
 
+async def test_no_thread_is_left_behind():
+    threads = Threads(2)
+    assert await asyncio.gather(*(threads.call("a", lambda: 1) for _ in range(10))) == [1] * 10
+    await until_true(lambda: "perdure-aside" not in {one.name for one in threading.enumerate()}, "they have ended")
+
+
 async def test_an_error_is_raised_where_it_is_awaited_and_leaves_its_place():
     threads = Threads(1)
     for _ in range(3):

@@ -8,9 +8,10 @@ called here.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Executor, Future
+from typing import Any, ParamSpec, TypeVar
 
 from perdure.places import Places
 
@@ -20,12 +21,29 @@ NUMBER = 8
 """How many threads a process has. Python executes one at a time; more of them would only take longer each."""
 
 
+class _Starter(Executor):
+    """A thread for each call, which ends with it: nothing is left behind, and a process ends without waiting for it."""
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # it is done whether or not the caller stays
+
+        def do() -> None:
+            try:
+                future.set_result(work(*args, **more))
+            except BaseException as error:  # noqa: BLE001  the caller sees it
+                future.set_exception(error)
+
+        threading.Thread(target=do, name="perdure-aside", daemon=True).start()
+        return future
+
+
 class Threads:
-    """A few threads, started when they are first needed. Safe to use from several loops."""
+    """A few threads at a time. Safe to use from several loops."""
 
     def __init__(self, number: int = NUMBER) -> None:
         self._places = Places(number, always_shared=True)
-        self._pool = ThreadPoolExecutor(number, thread_name_prefix="perdure-aside")
+        self._starter = _Starter()
 
     async def call(self, tenant: str, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
         """What the work gives, done in a thread when it is the tenant's turn."""
@@ -55,7 +73,7 @@ class Threads:
             finally:  # here and not in the loop: the caller may be gone, and its loop with it
                 self._places.leave(tenant)
 
-        return await loop.run_in_executor(self._pool, do)
+        return await loop.run_in_executor(self._starter, do)
 
 
 _threads = Threads()
