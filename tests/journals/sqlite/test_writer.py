@@ -8,6 +8,7 @@ import pytest
 
 from perdure.journal import (
     Accepted,
+    Conflict,
     InvalidCommit,
     JournalBusy,
     JournalFull,
@@ -216,3 +217,28 @@ def test_the_row_of_a_commit_is_what_the_appender_compares():
     fixed = {"workflow", "workflow_version", "partition", "tenant", "tags", "created_at", "parent"}
     compared = {"state", "busy", "ir", "generation", "started_at", "ended_at", "error"}
     assert fixed | compared | {"counter"} == set(RunRow.__struct_fields__)
+
+
+async def test_what_another_journal_wrote_is_seen_by_the_next_append(tmp_path):
+    """The rows of runs are remembered between transactions, and no longer than they are true."""
+    mine = await SqliteJournal.open(tmp_path / "perdure.db")
+    other = await SqliteJournal.open(tmp_path / "perdure.db")
+    assert await append(mine, commit(seq=0)) == Accepted(1)
+    assert await append(mine, commit(seq=1)) == Accepted(2)
+    assert await append(other, commit(seq=2, commit_id="theirs", state="paused")) == Accepted(3)
+    assert await append(mine, commit(seq=2, commit_id="mine")) == Conflict(3, "theirs")
+    assert await append(mine, commit(seq=3)) == Accepted(4)
+    record = await other.find_run("r1")
+    assert record is not None
+    assert (record.seq, record.row.state) == (4, "running")
+    await mine.close()
+    await other.close()
+
+
+async def test_a_transaction_that_fails_leaves_nothing_to_remember(journal, monkeypatch):
+    assert await append(journal, commit(seq=0)) == Accepted(1)
+    monkeypatch.setattr(Trouble, "before", sqlite3.SQLITE_FULL)
+    with pytest.raises(JournalFull):
+        await append(journal, commit(seq=1, commit_id="lost"))
+    monkeypatch.setattr(Trouble, "before", None)
+    assert await append(journal, commit(seq=1, commit_id="again")) == Accepted(2)

@@ -1,7 +1,8 @@
 """The append inside a transaction: guards each commit, then writes everything that passed in few statements.
 
 It owns the order of the guards and the shape of the writes. It must not know threads, futures or how the transaction is begun
-and ended. One `Appender` lives for one transaction: what it has read of a run stays true until the end, so it keeps it.
+and ended. One `Appender` lives for one transaction: what it has read of a run stays true until the end, so it keeps it, and
+leaves it to the next one; the writer forgets it when anything else may have written.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _ADVANCE = text("append_advance_run")
 _UPDATE = text("append_update_run")
 
 
-class _Run:
+class Run:
     """A run as it stands within the transaction. `seen` is the number on its row in the file: the fence."""
 
     __slots__ = ("changed", "commit_id", "counter", "fields", "key", "seen", "seq")
@@ -36,14 +37,17 @@ class _Run:
 
 
 class Appender:
-    def __init__(self, connection: sqlite3.Connection, partition_count: int, now: float) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, partition_count: int, now: float, runs: dict[str, Run | None]
+    ) -> None:
+        """`runs`: those that are known as they stand in the file; None for one that does not exist."""
         self._connection = connection
         self._partition_count = partition_count
         self._now = now
         self._incarnation: int | None = None
         self._epochs: dict[int, int] = {}
-        self._runs: dict[str, _Run | None] = {}
-        self._dirty: dict[str, _Run] = {}
+        self._runs = runs
+        self._dirty: dict[str, Run] = {}
         self._events: list[tuple[object, ...]] = []
         self._timers: dict[tuple[int, str], tuple[float, int] | None] = {}
         self._rows: list[tuple[str, tuple[object, ...]]] = []
@@ -77,16 +81,16 @@ class Appender:
 
     # -- guards
 
-    def _find_run(self, run_id: str) -> _Run | None:
+    def _find_run(self, run_id: str) -> Run | None:
         try:
             return self._runs[run_id]
         except KeyError:
             found = self._connection.execute(_FIND_RUN, (run_id,)).fetchone()
-            run = None if found is None else _Run(found[0], found[1], found[2], found[3:])
+            run = None if found is None else Run(found[0], found[1], found[2], found[3:])
             self._runs[run_id] = run
             return run
 
-    def _is_repeat(self, run: _Run, commit: Commit, last: int) -> bool:
+    def _is_repeat(self, run: Run, commit: Commit, last: int) -> bool:
         if run.commit_id == commit.commit_id:
             return True
         if last > run.seq or not commit.events:
@@ -109,7 +113,7 @@ class Appender:
         lost_incarnation = commit.incarnation is not None and commit.incarnation != self._incarnation
         return Fenced(epoch, self._incarnation) if lost_epoch or lost_incarnation else None
 
-    def _exists(self, run: _Run | None, commit: Commit) -> Exists | None:
+    def _exists(self, run: Run | None, commit: Commit) -> Exists | None:
         key = commit.idempotency
         if key is not None:
             found = self._connection.execute(
@@ -121,7 +125,7 @@ class Appender:
 
     # -- writes
 
-    def _create(self, commit: Commit, last: int) -> _Run:
+    def _create(self, commit: Commit, last: int) -> Run:
         row = commit.row
         cursor = self._connection.execute(
             text("append_create_run"),
@@ -148,7 +152,7 @@ class Appender:
         )
         assert cursor.lastrowid is not None
         fields = (row.state, int(row.busy), row.ir, row.generation, row.started_at, row.ended_at, row.error)
-        run = self._runs[commit.run_id] = _Run(cursor.lastrowid, last, commit.commit_id, fields)
+        run = self._runs[commit.run_id] = Run(cursor.lastrowid, last, commit.commit_id, fields)
         if row.tags != b"{}":
             tags = {"created_at": row.created_at, "run_key": run.key, "tags": row.tags.decode()}
             self._connection.execute(text("append_create_tags"), tags)
@@ -163,7 +167,7 @@ class Appender:
             (key.tenant, key.key, key.body_hash, commit.run_id, commit.row.created_at),
         )
 
-    def _advance(self, run: _Run, commit: Commit, last: int) -> None:
+    def _advance(self, run: Run, commit: Commit, last: int) -> None:
         row = commit.row
         fields = (row.state, int(row.busy), row.ir, row.generation, row.started_at, row.ended_at, row.error)
         if fields != run.fields:

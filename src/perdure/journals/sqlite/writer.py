@@ -22,7 +22,7 @@ from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Appended, Commit, JournalClosed, JournalReplaced, OutcomeUnknown
 from perdure.journals.sqlite import schema
-from perdure.journals.sqlite.appender import Appender
+from perdure.journals.sqlite.appender import Appender, Run
 from perdure.journals.sqlite.connection import Options, connect_writer, find_place
 from perdure.journals.sqlite.errors import translate, translate_commit
 
@@ -31,6 +31,10 @@ Work = Callable[[sqlite3.Connection], Result]
 
 MAX_JOBS = 4096
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
+
+
+MOST_RUNS = 10_000
+"""The most runs whose rows are remembered from one transaction to the next."""
 
 
 class _Job:
@@ -55,6 +59,9 @@ class Writer:
         self._places = asyncio.Semaphore(queue_limit)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._connection: sqlite3.Connection | None = None
+        self._runs: dict[str, Run | None] = {}
+        """Runs as this connection has left them, true as long as `_version` is that of the file."""
+        self._version = 0
         self._place: tuple[int, int] | None = None
         """The file that was opened; None until then."""
         self._closed = False
@@ -186,14 +193,16 @@ class Writer:
         connection = self._connect()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            appender = Appender(connection, self.partition_count, self._clock.now())
+            self._check_runs(connection)
+            appender = Appender(connection, self.partition_count, self._clock.now(), self._runs)
             for job in jobs:
                 if job.work is None:
                     job.result = appender.append(job.commits)
                 else:
                     appender.flush()  # the work may look at what the commits before it wrote
+                    self._runs.clear()
                     job.result = job.work(connection)
-                    appender = Appender(connection, self.partition_count, self._clock.now())
+                    appender = Appender(connection, self.partition_count, self._clock.now(), self._runs)
             appender.flush()
             self.check_place()
         except BaseException:
@@ -207,7 +216,15 @@ class Writer:
             raise translate_commit(error, self._options.path) from error
         # Crash here: durable, but unanswered; the same commit id is found and accepted again (J7).
 
+    def _check_runs(self, connection: sqlite3.Connection) -> None:
+        """Forget the rows of runs if any other connection, of whichever process, has written since."""
+        version = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version or len(self._runs) > MOST_RUNS:
+            self._runs.clear()
+        self._version = version
+
     def _roll_back(self, connection: sqlite3.Connection) -> None:
+        self._runs.clear()
         # After some errors SQLite has rolled back already.
         if connection.in_transaction:
             try:
@@ -231,5 +248,6 @@ class Writer:
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
+        self._runs.clear()
         if connection is not None:
             connection.close()
