@@ -74,7 +74,7 @@ async def run_with(path, plan, number_of_runs: int = 2) -> FaultyJournal:
             await real.put_definition(made.ir.hash, "ir", irs.encode(made.ir))
             await real.register_workflow(made.ir.name, f"d{made.ir.hash}", ir_hash=made.ir.hash)
         ir = compiled(SMALL).ir
-        engine.coordinator.library.add(ir)
+        engine.coordinator.library.add(ir, 1)
         await asyncio.gather(*(start(engine, ir, f"r{number}") for number in range(number_of_runs)))
         for number in range(number_of_runs):
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure.budget import Budget
+from perdure.expressions.compiled_texts import kept
 from perdure.expressions.cost import MAX_STEPS, WORD, Shape
 from perdure.spelling import find_close
 
@@ -30,7 +31,8 @@ _EACH = 40  # steps that every evaluation takes
 VARIABLES = ("output", "ctx", "inputs", "run", "loop", "current")
 
 _LOOP = "_lp_"  # as long as `loop`, so that columns in messages stay right
-_CACHED = 2048
+_CHARACTERS = 1_000_000
+"""What the programs that are kept were compiled from."""
 
 _SPELLED = {
     "and": "&&",
@@ -96,7 +98,7 @@ def _compile(expression: str) -> tuple[Any, Shape]:
         raise CelError("the expression holds characters that are not valid Unicode") from None
 
 
-@functools.lru_cache(maxsize=_CACHED)
+@kept(characters=_CHARACTERS)
 def _compile_cached(expression: str) -> tuple[Any, Shape]:
     source = _prepare(expression)
     try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
+from perdure.expressions.compiled_texts import kept
 from perdure.expressions.cost import SKIPPED
 
 _LITERAL = re.compile(
@@ -27,7 +27,7 @@ class TooBig(Exception):
     """A number is too large for a double."""
 
 
-@lru_cache(maxsize=1024)
+@kept(characters=1_000_000)
 def with_doubles(expression: str) -> str:
     """The expression with every number in it made a double that may meet any other number. Indexes and text stay.
 

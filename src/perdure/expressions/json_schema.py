@@ -7,7 +7,6 @@ also search with an engine that backtracks; here patterns take time linear in th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ import msgspec
 
 from perdure.budget import MAX_STEPS, Budget
 from perdure.errors import PerdureError
+from perdure.expressions.compiled_texts import kept
 from perdure.expressions.patterns import PatternError
 from perdure.expressions.schema_cost import Cost, TooCostly, count_values
 from perdure.plain_text import cut
@@ -105,7 +105,7 @@ def _make_validator(schema: Any) -> Any:
     )
 
 
-@lru_cache(maxsize=256)
+@kept(characters=2_000_000)
 def _compile(text: bytes) -> Schema:
     if len(text) > MAX_SCHEMA:
         raise SchemaInvalid(f"this JSON Schema has {len(text):,} bytes, {MAX_SCHEMA:,} are allowed")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from perdure.budget import Budget, OverBudget
+from perdure.expressions.compiled_texts import kept
 from perdure.expressions.operators import COMPARISONS, Incomparable, compare, equal, is_number
 from perdure.expressions.patterns import PatternError, compile_pattern
 from perdure.plain_text import cut
@@ -72,7 +73,7 @@ def compile_query(text: str) -> Query:
         raise JsonPathError("the query holds characters that are not valid Unicode") from None
 
 
-@lru_cache(maxsize=1024)
+@kept(characters=1_000_000)
 def _compile(text: str) -> Query:
     from jsonpath_rfc9535.exceptions import JSONPathError
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from perdure.budget import Budget
 from perdure.errors import PerdureError
 from perdure.expressions.at_hand import AtHand, resolve
+from perdure.expressions.compiled_texts import kept
 from perdure.expressions.errors import ContentLost
 from perdure.expressions.namespace import Missing, Parts, Run, describe_path, follow, outcome, view_loop
 from perdure.expressions.rendered_config import BlobRef
@@ -31,7 +31,8 @@ MASK = "***"
 
 _SCHEME = "cas://"
 _CURRENT, _ANY = "", "*"
-_KEPT = 1024
+_KEPT = 1_000_000
+"""Characters of sensitive paths."""
 
 Sensitive = Mapping[str, tuple[tuple[str, ...], ...]]
 """By node: the paths below its output whose values stay out of the record."""
@@ -90,7 +91,7 @@ class Plan:
                 self.paths.setdefault(reference.node, []).append(reference.path)
 
 
-@lru_cache(maxsize=2048)
+@kept(characters=1_000_000)
 def plan_expression(expression: str) -> Plan:
     try:
         references, _ = find_in_expression(expression, ())
@@ -264,21 +265,24 @@ def _touches(path: Parts, sensitive: tuple[tuple[str, ...], ...]) -> bool:
 
 # -- sensitive paths ---------------------------------------------------------------------------------------------------
 
-_by_hash: dict[str, Sensitive] = {}
+_by_hash: dict[str, tuple[Sensitive, int]] = {}
+"""With how many characters the paths have, the names of their nodes included, and 100 for the workflow."""
 
 
 def sensitive_paths(ir: IR) -> Sensitive:
     """The paths in the `sensitive` of every node, worked out once per workflow."""
-    found = _by_hash.get(ir.hash)
-    if found is None:
-        if len(_by_hash) >= _KEPT:
-            _by_hash.clear()
-        found = _by_hash[ir.hash] = {
+    known = _by_hash.get(ir.hash)
+    if known is None:
+        found = {
             node.id: tuple(_names(path) for path in paths)
             for node in ir.nodes
             if node is not None and (paths := _sensitive_of(node))
         }
-    return found
+        size = 100 + sum(len(name) + sum(len(part) for path in paths for part in path) for name, paths in found.items())
+        if size + sum(one for _, one in _by_hash.values()) > _KEPT:
+            _by_hash.clear()
+        known = _by_hash[ir.hash] = (found, size)
+    return known[0]
 
 
 def _sensitive_of(node: Node) -> tuple[str, ...]:

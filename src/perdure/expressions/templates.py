@@ -8,7 +8,6 @@ same tokenizer the compiler uses.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Collection
 from typing import Any
@@ -18,6 +17,7 @@ from perdure.budget import Budget, OverBudget
 from perdure.expressions import expressions
 from perdure.expressions.arithmetic import Trouble, concat, measure, to_text
 from perdure.expressions.at_hand import resolve
+from perdure.expressions.compiled_texts import kept
 from perdure.expressions.errors import NeedsBlob, TemplateError
 from perdure.expressions.namespace import Missing, Namespace, Parts, describe_path
 from perdure.kernel.segments import SEALED, Sealed, Secret, Segments, is_sealed
@@ -25,7 +25,8 @@ from perdure.model.references import BadExpression, tokenize
 
 MAX_NESTING = 200
 
-_CACHED = 2048
+_CHARACTERS = 2_000_000
+"""What the templates that are kept were parsed from."""
 _COMPILING, _COMPILING_EACH = 250, 12  # steps of a `Budget`: for an expression, and for a character of it
 _PLAIN = re.compile(r"\s*+([A-Za-z_]\w*+)((?:\.[A-Za-z_]\w*+)*+)\s*+\}\}", re.ASCII)
 _HYPHENATED = re.compile(r"\b[A-Za-z_]\w*+(?:-\w++)++", re.ASCII)  # \b: or every letter of a long word is a beginning
@@ -311,7 +312,7 @@ def find_mistake(text: str, known: Collection[str] = ()) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=_CACHED)
+@kept(characters=_CHARACTERS // 10)
 def _find_hyphenated(text: str) -> tuple[str, ...]:
     names: set[str] = set()
     for match in _HYPHENATED.finditer(text):
@@ -322,7 +323,7 @@ def _find_hyphenated(text: str) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-@functools.lru_cache(maxsize=_CACHED)
+@kept(characters=_CHARACTERS)
 def _parse(text: str, known: frozenset[str]) -> Template:
     parts: list[str | Path | Expression | Secret] = []
     position = 0

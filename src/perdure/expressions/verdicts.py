@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 from perdure.budget import Budget, OverBudget
 from perdure.expressions import cel, cross_node, json_schema, jsonpath, python_code
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost
+from perdure.expressions.compiled_texts import kept
 from perdure.expressions.errors import NeedsVerdict
 from perdure.expressions.namespace import Missing, Run, follow
 from perdure.expressions.operators import Incomparable, compare
@@ -205,7 +205,7 @@ def _operand(operand: Spec, sight: Sight, seen: Seen) -> Any:
     return value
 
 
-@lru_cache(maxsize=2048)
+@kept(characters=1_000_000)
 def _plan_operand(source: str, node: str | None, path: str) -> Plan:
     try:
         return Plan((operand_reference(source, node, path),))

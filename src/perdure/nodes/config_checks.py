@@ -67,7 +67,7 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
     found: list[Mistake] = []
     schema = node_type.config_schema
     open_somewhere = has_leaf(config, is_open)
-    for error in _get_validator(node_type).iter_errors(config):
+    for error in node_type.validator.iter_errors(config):
         if not (open_somewhere and _excused(error, is_open)):
             found += _read_error(error, schema, show=is_open is has_template, hint=node_type.unknown_hint)
         if len(found) >= MOST:
@@ -94,26 +94,12 @@ def explain_rendered(node_type: NodeType, config: Any) -> str:
     """What is wrong with a rendered config, without its values; empty if it fits."""
     config = {} if config is None else config
     try:
-        if _get_validator(node_type).is_valid(config) and not _breaks_check(node_type, config):
+        if node_type.validator.is_valid(config) and not _breaks_check(node_type, config):
             return ""
         mistakes = find_mistakes(node_type, config, _never)
     except ValueError:  # a secret or a blob not filled in yet: its place is left open
         mistakes = find_mistakes(node_type, _open_segments(config), _is_open_segment)
     return "; ".join(mistake.message for mistake in mistakes)
-
-
-_validators: dict[int, tuple[NodeType, Any]] = {}
-_MOST_VALIDATORS = 256
-
-
-def _get_validator(node_type: NodeType) -> Any:
-    """The compiled schema, kept by the type itself: this is asked for every node that is executed."""
-    known = _validators.get(id(node_type))
-    if known is None:
-        if len(_validators) >= _MOST_VALIDATORS:  # tests make types without end
-            _validators.clear()
-        known = _validators[id(node_type)] = (node_type, compile_schema(node_type.config_schema))
-    return known[1]
 
 
 def find_problems(ir: IR, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
 from perdure.errors import PerdureError
-from perdure.expressions.json_schema import SchemaInvalid, compile_schema
+from perdure.expressions.json_schema import Schema, SchemaInvalid, compile_schema
 from perdure.kernel.values import Wait
 from perdure.nodes.plugins import Plugin, PluginBroken, Plugins
 
@@ -84,7 +85,7 @@ class Handler(Protocol):
     def __call__(self, config: Any, ctx: Any) -> Any: ...
 
 
-class NodeType(msgspec.Struct, frozen=True, kw_only=True):
+class NodeType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     name: str
     description: str
     """One sentence; `perdure node-types` shows it."""
@@ -125,6 +126,11 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     urls: tuple[tuple[str, ...], ...] = ()
     """Where URLs stand in the config: keys from the top, `*` for any item of a list. What templates put into a URL is
     encoded for the part it stands in, and a config with secrets needs the host written out."""
+
+    @cached_property
+    def validator(self) -> Schema:
+        """The compiled schema of the config: it is asked about every node that is executed, and goes with its type."""
+        return compile_schema(self.config_schema)
 
     def is_answered(self, config: Any) -> bool:
         """Whether the coordinator answers such a node; otherwise it needs a worker."""

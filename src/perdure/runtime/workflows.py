@@ -54,9 +54,10 @@ class Workflows:
         if coordinator is not None:
             await coordinator.incarnation.learn()
         body = msgspec.json.encode(compiled.definition, order="deterministic")
-        await self._library.put(ir.hash, "ir", irs.encode(ir))
+        encoded = irs.encode(ir)
+        await self._library.put(ir.hash, "ir", encoded)
         await self._library.put(f"definition:{ir.hash}", "definition", body)
-        self._library.add(ir)
+        self._library.add(ir, len(encoded))
         if coordinator is not None:
-            coordinator.library.add(ir)
+            coordinator.library.add(ir, len(encoded))
         return ir

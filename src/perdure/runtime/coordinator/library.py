@@ -15,8 +15,9 @@ from perdure.journal import Journal
 from perdure.model import ir as irs
 from perdure.model.ir import IR
 
-MOST_IRS = 2000
-"""How many IRs are kept in memory; beyond that, the one added first is dropped."""
+MOST_BYTES = 32 * 1024 * 1024
+"""How much the IRs kept in memory take as they are stored, some times as much in memory; beyond that, the one added first
+is dropped."""
 
 DEFINITIONS = "perdure:definitions"
 """The tenant that owns the blobs of definitions. As in the journal, a definition is named by its hash and open to all
@@ -42,14 +43,23 @@ class Library:
         self._journal = journal
         self._blobs = blobs
         self._irs: dict[str, IR] = {}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
         self._reading: dict[str, asyncio.Lock] = {}
         self._lost: dict[str, PerdureError] = {}
         """Definitions that were fetched in vain, with the error. It is raised once: the blob may be put again."""
 
-    def add(self, ir: IR) -> None:
-        self._irs.setdefault(ir.hash, ir)
-        while len(self._irs) > MOST_IRS:  # runs in memory keep their own reference
-            del self._irs[next(iter(self._irs))]
+    def add(self, ir: IR, size: int) -> None:
+        """Keep an IR, which is stored as so many bytes."""
+        if ir.hash in self._irs:
+            return
+        self._irs[ir.hash] = ir
+        self._sizes[ir.hash] = size
+        self._bytes += size
+        while self._bytes > MOST_BYTES and len(self._irs) > 1:  # runs in memory keep their own reference
+            first = next(iter(self._irs))
+            del self._irs[first]
+            self._bytes -= self._sizes.pop(first)
 
     async def get(self, name: str) -> IR:
         found = self._irs.get(name)
@@ -85,7 +95,7 @@ class Library:
         found = self._irs.get(name)
         if found is None:
             found = irs.decode(body)
-            self.add(found)
+            self.add(found, len(body))
         return found
 
     async def fetch(self, name: str) -> None:
