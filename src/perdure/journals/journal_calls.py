@@ -60,8 +60,10 @@ class JournalCalls(Calls):
         self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
     ) -> Page[RunRecord]:
         place = decode_cursor(cursor, self._place_kind)
+        few = where.tag is None and (where.parent is not None or where.quarantined is True)
         parameters: dict[str, object] = {
-            "tenant": where.tenant,
+            "tenant": None if few else where.tenant,
+            "of_tenant": where.tenant if few else None,  # what is few among all is looked for first
             "state": where.states[0] if len(where.states) == 1 else None,
             "states": self._many(where.states) if len(where.states) > 1 else None,
             "workflow": where.workflow,

@@ -25,10 +25,10 @@ from perdure.journal import (
     partition_of,
 )
 from perdure.journals.calls import first
+from perdure.journals.coalescer import Coalescer
 from perdure.journals.journal_calls import JournalCalls
 from perdure.journals.postgres.archive import PostgresArchive
 from perdure.journals.postgres.calls import PostgresCalls
-from perdure.journals.postgres.coalescer import Coalescer
 from perdure.journals.postgres.connections import Connections, Options
 from perdure.journals.postgres.errors import is_text
 from perdure.journals.postgres.hold import Hold, hold

@@ -29,12 +29,13 @@ from perdure.journal import (
     check,
     partition_of,
 )
-from perdure.journals.calls import first
+from perdure.journals.calls import Item, first
+from perdure.journals.coalescer import Coalescer
 from perdure.journals.journal_calls import JournalCalls
 from perdure.journals.rows import Row, found, positional, run_record
 from perdure.journals.sqlite import lock, schema
 from perdure.journals.sqlite.archive import SqliteArchive
-from perdure.journals.sqlite.calls import SqliteCalls, as_json
+from perdure.journals.sqlite.calls import SqliteCalls, as_json, fetch
 from perdure.journals.sqlite.connection import Options, Synchronous
 from perdure.journals.sqlite.readers import Readers
 from perdure.journals.sqlite.statements import text
@@ -42,6 +43,9 @@ from perdure.journals.sqlite.writer import Writer
 from perdure.leases import Leases
 
 _event = positional(StoredEvent)
+_snapshot = positional(Snapshot)
+_TOGETHER = 50
+"""The most lookups that one visit to a reading thread makes."""
 
 
 class SqliteJournal(SqliteCalls, JournalCalls):
@@ -59,6 +63,9 @@ class SqliteJournal(SqliteCalls, JournalCalls):
         self._partition_count = partitions
         self._lock: lock.FileLock | None = None
         self._closed = False
+        self._runs = _together("find_run", ("run_id",), run_record, readers, clock)
+        self._snapshots = _together("find_snapshot", ("run_id",), _snapshot, readers, clock)
+        self._events = _together("read_events", ("run_id", "after", "limit"), _event, readers, clock)
         self.archive: Archive = SqliteArchive(readers, self._writing)
         self.leases: Leases | None = None
 
@@ -114,13 +121,15 @@ class SqliteJournal(SqliteCalls, JournalCalls):
         return await writer.append(commits) if commits else []
 
     async def find_run(self, run_id: str) -> RunRecord | None:
-        return await self._find("find_run", {"run_id": run_id}, run_record)
+        found = await self._runs.ask((run_id,))
+        return found[0] if found else None
 
     async def find_snapshot(self, run_id: str) -> Snapshot | None:
-        return await self._find("find_snapshot", {"run_id": run_id}, positional(Snapshot))
+        found = await self._snapshots.ask((run_id,))
+        return found[0] if found else None
 
     async def read_events(self, run_id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
-        return await self._read("read_events", {"run_id": run_id, "after": after, "limit": max(limit, 0)}, _event)
+        return await self._events.ask((run_id, after, max(limit, 0))) or []
 
     # -- notices
 
@@ -206,6 +215,22 @@ class SqliteJournal(SqliteCalls, JournalCalls):
         if self._writer is None:
             raise JournalReadOnly(f"journal {self._options.path} was opened for reading only; open it for writing")
         return self._writer
+
+
+def _together(
+    name: str, parameters: tuple[str, ...], make: Callable[[Row], Item], readers: Readers, clock: Clock
+) -> Coalescer[tuple[object, ...], list[Item]]:
+    """Lookups by a query that are made in one visit to a reading thread when they are asked for at the same time."""
+
+    async def ask_all(keys: list[tuple[object, ...]]) -> dict[tuple[object, ...], list[Item]]:
+        def read(connection: sqlite3.Connection) -> dict[tuple[object, ...], list[Item]]:
+            return {
+                key: list(map(make, fetch(connection, name, dict(zip(parameters, key, strict=True))))) for key in keys
+            }
+
+        return await readers.run(read)
+
+    return Coalescer(ask_all, clock, most=_TOGETHER)
 
 
 async def _open_writer(options: Options, clock: Clock, partitions: int, queue_limit: int) -> Writer:

@@ -1,5 +1,5 @@
 SELECT count(*)
-FROM runs
+FROM runs INDEXED BY runs_unended
 WHERE tenant = :tenant
   AND workflow = :workflow
   AND workflow_version = :version  -- if version

@@ -9,7 +9,8 @@ WHERE TRUE
   AND parent = :parent                                        -- if parent
   AND parent IS NULL                                          -- if top
   AND (busy = 0 OR EXISTS (SELECT 1 FROM runs AS child WHERE child.parent = runs.run_id AND child.ended_at IS NULL))    -- if may_wait
-  AND +tenant = :tenant                                       -- if tenant
+  AND tenant = :tenant                                        -- if tenant
+  AND +tenant = :of_tenant                                    -- if of_tenant
   AND quarantined IS NOT NULL                                 -- if quarantined
   AND quarantined IS NULL                                     -- if sound
   AND created_at >= :since                                    -- if since

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from perdure.clock import system
-from perdure.journals.postgres.coalescer import Coalescer
+from perdure.journals.coalescer import Coalescer
 
 
 class Server:

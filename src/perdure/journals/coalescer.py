@@ -1,6 +1,6 @@
-"""Questions of one kind that are asked at the same time go to the server in one statement.
+"""Questions of one kind that are asked at the same time go to the database together.
 
-A statement costs both sides more than its rows do. A caller that asks alone loses one turn of the event loop; one that
+A statement to a server, or a visit to the thread that reads a file, costs more than its rows do. A caller that asks alone loses one turn of the event loop; one that
 comes while a statement is under way goes with the next, so that its answer is never older than its question.
 """
 
