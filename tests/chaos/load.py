@@ -147,10 +147,10 @@ class Load:
     async def check(self) -> Counter[str]:
         ends: Counter[str] = Counter()
         keys = Counter(key for _, key, _, _ in self.cluster.effects())
-        doctor = Doctor(self.engine.journal, self.engine.library, report := Report())
+        doctor, report = Doctor(self.engine.journal, self.engine.library), Report()
         for run_id, workflow in self.names.items():
             record = await self.engine.journal.get_run(run_id)
-            await doctor.examine_run(record)
+            report.add(await doctor.examine_run(record))
             state = await self.engine.runs.state_of(record)
             end = record.row.state if state.terminal else f"waits for {' '.join(sorted(_waits(state)))}"
             ends[f"{workflow.removeprefix('chaos-')} {end}"] += 1
@@ -160,7 +160,7 @@ class Load:
                 assert mine == _keys(run_id), (
                     f"{run_id}: effects {sorted(mine ^ _keys(run_id))} are missing or too many"
                 )
-                await doctor.examine_run(await self.engine.journal.get_run(f"{run_id}:call"))
+                report.add(await doctor.examine_run(await self.engine.journal.get_run(f"{run_id}:call")))
             elif workflow == ONCE["name"]:
                 assert end in {"completed", "waits for parked"}, f"{run_id} is {end}: {record.row.error!r}"
                 assert keys[f"{run_id}/pay/do"] <= self.most_payments, (

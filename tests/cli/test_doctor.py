@@ -2,16 +2,19 @@
 
 import shutil
 import sqlite3
+from typing import Any, cast
 
 import pytest
 
 from perdure import doctor
 from perdure.invariants import check
 from perdure.invariants.runs import AUDIT
+from perdure.journals.sqlite import SqliteJournal
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.snapshot import SNAPSHOT_VERSION
 from perdure.kernel.values import Wait
+from perdure.runtime.coordinator.library import Library
 from tests.cli.helpers import Shell, human, task, workflow
 from tests.kernel.driver import Run
 
@@ -212,3 +215,25 @@ def test_a_damaged_journal_is_never_touched(shell, database):
     assert "good" in report["repaired"]["left"]
     assert report["repaired"]["runs"] == []
     assert "run good was left as it is" in shell.run("doctor", "--repair", code=1).stdout
+
+
+async def test_a_run_without_approvals_and_dead_letters_is_not_asked_for_them(database):
+    """Most runs have none, and there may be a hundred thousand of them."""
+    journal = await SqliteJournal.open(database)
+    try:
+        asked = []
+
+        class Counted:
+            def __getattr__(self, name):
+                return getattr(journal, name)
+
+            async def list_approvals(self, **where):
+                asked.append(where.get("run_id"))
+                return await journal.list_approvals(**where)
+
+        report = await doctor.examine(cast(Any, Counted()), Library(journal, None))
+        assert (report.runs, report.sound) == (6, True)
+        assert asked[0] is None
+        assert set(asked[1:]) == {"asks", "parks", "timed", "asked"}
+    finally:
+        await journal.close()

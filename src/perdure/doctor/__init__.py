@@ -6,13 +6,24 @@ moves while it is examined is examined again. Findings cite the ids of the invar
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from perdure.journal import ApprovalRow, DeadLetterRow, Journal, RunRecord, RunRow, Snapshot, StoredEvent, partition_of
+from perdure.journal import (
+    ApprovalRow,
+    DeadLetterRow,
+    Journal,
+    Page,
+    RunRecord,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    partition_of,
+)
 from perdure.kernel import events as e
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.evolve import evolve
@@ -21,6 +32,8 @@ from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import approval_row, is_parked, letter_id, row_of
 
 _READ = 2000
+_AT_ONCE = 25
+"""How many runs are examined side by side: what they read at the same time is read together."""
 _TRIES = 5
 _EVER = 1e15
 _MOST_TIMERS = 10_000_000
@@ -46,6 +59,13 @@ class Report(msgspec.Struct):
     def sound(self) -> bool:
         return not self.findings and not self.quarantined
 
+    def add(self, other: Report) -> None:
+        self.runs += other.runs
+        self.events += other.events
+        self.findings += other.findings
+        self.quarantined |= other.quarantined
+        self.moving += other.moving
+
 
 class Derived(msgspec.Struct):
     """What the database stores about one run besides its journal."""
@@ -60,12 +80,15 @@ async def examine(
     journal: Journal, library: Library, progress: Callable[[Report], None] = lambda report: None
 ) -> Report:
     report = Report()
-    doctor = Doctor(journal, library, report)
+    doctor = Doctor(journal, library)
+    await doctor.look_around()
     cursor = None
     while True:
         page = await journal.list_runs(limit=500, cursor=cursor)
-        for record in page.items:
-            await doctor.examine_run(record)
+        for start in range(0, len(page.items), _AT_ONCE):
+            some = page.items[start : start + _AT_ONCE]
+            for one in await asyncio.gather(*map(doctor.examine_run, some)):
+                report.add(one)
             progress(report)
         cursor = page.next_cursor
         if cursor is None:
@@ -73,31 +96,46 @@ async def examine(
 
 
 class Doctor:
-    def __init__(self, journal: Journal, library: Library, report: Report) -> None:
+    def __init__(self, journal: Journal, library: Library) -> None:
         self._journal = journal
         self._library = library
-        self._report = report
         self._timers: dict[str, dict[str, float]] | None = None
+        self._asking: set[str] | None = None
+        """Runs that have rows of approvals or dead letters, if that is known: most have none to read."""
         self._invariants = _find_invariants()
 
-    async def examine_run(self, record: RunRecord) -> None:
+    async def look_around(self) -> None:
+        """Find out which runs have rows that most have not."""
+        asking: set[str] = set()
+        for list_rows in (self._journal.list_approvals, self._journal.list_dead_letters):
+            cursor = None
+            while True:
+                page: Page[Any] = await list_rows(limit=_READ, cursor=cursor)
+                asking.update(row.run_id for row in page.items)
+                if (cursor := page.next_cursor) is None:
+                    break
+        self._asking = asking
+        await self._timers_of("", fresh=True)
+
+    async def examine_run(self, record: RunRecord) -> Report:
         run_id = record.run_id
-        self._report.runs += 1
         for _ in range(_TRIES):
             derived = await self._derived(record)
             stored = await self._stored(run_id)
             findings = await self._compare(derived, stored)
             now = await self._journal.find_run(run_id)
             if now is None:  # pruned meanwhile
-                return
+                return Report(runs=1)
             if (now.seq, now.commit_id) == (record.seq, record.commit_id):
-                self._report.events += len(stored)
-                self._report.findings += findings
+                if findings and self._asking is not None and run_id not in self._asking:  # perhaps it has rows since
+                    self._asking.add(run_id)
+                    continue
+                found = Report(runs=1, events=len(stored), findings=findings)
                 if record.quarantined is not None and not await self._is_imported(run_id):  # imported runs should be
-                    self._report.quarantined[run_id] = record.quarantined
-                return
+                    found.quarantined[run_id] = record.quarantined
+                return found
             record = now
-        self._report.moving.append(run_id)
+        return Report(runs=1, moving=[run_id])
 
     async def _is_imported(self, run_id: str) -> bool:
         """Whether the run's first event says that it was imported. An event that cannot be read says nothing."""
@@ -113,6 +151,8 @@ class Doctor:
     async def _derived(self, record: RunRecord) -> Derived:
         journal, run_id = self._journal, record.run_id
         approvals: list[ApprovalRow] = []
+        if self._asking is not None and run_id not in self._asking:
+            return Derived(record, await journal.find_snapshot(run_id), [], [])
         cursor = None
         while True:
             page = await journal.list_approvals(run_id=run_id, limit=1000, cursor=cursor)

@@ -64,10 +64,10 @@ async def repair(journal: Journal, library: Library, clock: Clock, report: Repor
             await journal.unquarantine(run_id)
             done.released.append(run_id)
     again = Report(findings=[], quarantined={}, moving=[])
-    doctor = Doctor(journal, library, again)
+    doctor = Doctor(journal, library)
     for run_id in dict.fromkeys([*done.runs, *done.released]):
         if run_id not in done.left:
-            await doctor.examine_run(await journal.get_run(run_id))
+            again.add(await doctor.examine_run(await journal.get_run(run_id)))
     for run_id in {*again.quarantined, *(one.run_id for one in again.findings)}:
         done.left[run_id] = "what it was created with cannot be derived from its journal, or differs still"
     return done
