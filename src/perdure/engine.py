@@ -311,6 +311,7 @@ class Engine:
             limits=transport.limits,
             bounds=self._bounds,
         )
+        self.coordinator.renderer.doubts_sizes = self.blobs is not None and transport is self._shared
         self.coordinator.handling.own = self.runs.own
         self.coordinator.handling.where = describe_process()
         self.coordinator.blame.write_to(self._handled)

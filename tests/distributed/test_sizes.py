@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from perdure.transport import Task
 from perdure.transports.redis import sent_tasks
 from tests.attack.marks import attack
 from tests.distributed.helpers import Deployment
-from tests.engine.helpers import ended, finish, start, task, workflow
+from tests.engine.helpers import ended, events, finish, start, task, workflow
 
 pytestmark = pytest.mark.slow
 
@@ -51,3 +52,31 @@ async def test_what_a_retry_finds_of_its_steps_is_no_large_message(deployment: D
     assert (state.state.value, state.find("a").output["again"]) == ("completed", 0)
     assert 60 * 30_000 < state.kept < 61 * 30_000
     assert state.find("a").kept < 300_000
+
+
+@attack("S20", "a worker that stores much and says that it is little, or names what it never stored")
+@pytest.mark.parametrize("missing", [False, True])
+async def test_how_large_a_blob_is_is_asked_of_the_store(deployment: Deployment, missing):
+    await deployment.coordinator()
+    worker = await deployment.worker()
+    client = await deployment.open()
+    report, told = worker.transport.report, []
+
+    async def lie(results):
+        changed = []
+        for one in results:
+            if one.output_ref is not None:
+                told.append(one.size)
+                ref = "cas://sha256:" + "0" * 64 if missing else one.output_ref
+                one = msgspec.structs.replace(one, size=3, output_ref=ref)
+            changed.append(one)
+        await report(changed)
+
+    worker.transport.report = lie  # type: ignore[method-assign]
+    node = {**task("a"), "config": {"function": "tests.engine.large:make", "args": {"size": 100_000}}}
+    state = await finish(client, workflow({**node, "retry": {"max_attempts": 1}}))
+    if missing:
+        assert (state.state.value, state.error.code) == ("failed", "bad_output")
+        return
+    [completed] = [one for one in await events(client.journal) if one.type == "node.completed"]
+    assert completed.size == told[0] > 100_000

@@ -75,6 +75,19 @@ class NeedsStore(NotAtHand):
         self.data = data
 
 
+class NeedsSize(NotAtHand):
+    code = "needs_size"
+
+    def __init__(self, ref: str) -> None:
+        super().__init__(size_key(ref), f"how large {ref} is must be asked of the store first")
+        self.ref = ref
+
+
+def size_key(ref: str) -> str:
+    """The key under which the size of content is at hand, as its store says it."""
+    return f"size:{ref}"
+
+
 def stored_key(ref: str) -> str:
     """The key under which it is at hand that a blob was stored."""
     return f"stored:{ref}"

@@ -23,7 +23,7 @@ from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, InvalidBlobRef, p
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.expressions.at_hand import Lost
-from perdure.expressions.errors import NeedsBlob, NeedsStore, NeedsVerdict, NotAtHand
+from perdure.expressions.errors import NeedsBlob, NeedsSize, NeedsStore, NeedsVerdict, NotAtHand
 from perdure.kernel import segments
 from perdure.model.extremes import WHY, has_many
 from perdure.runtime.coordinator.cache import Cache, Key
@@ -41,6 +41,7 @@ AT_ONCE = 8
 LARGEST_BYTES = 32 * 1024 * 1024
 """The largest JSON of a value that a template or a condition may look into; decoded it takes several times as much
 memory."""
+_SMALL = 100
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
 
@@ -174,10 +175,13 @@ def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
         await blobs.put(tenant, need.data)
         return Fetched(True)
 
+    async def weigh(tenant: str, need: NeedsSize) -> Fetched:
+        return Fetched((await blobs.stat(tenant, need.ref)).size, _SMALL)
+
     async def gather(tenant: str, need: NeedsGathered) -> Fetched:
         return Fetched(await store_gathered(blobs, tenant, need))
 
-    return {NeedsBlob: fetch, NeedsStore: store, NeedsGathered: gather}
+    return {NeedsBlob: fetch, NeedsStore: store, NeedsSize: weigh, NeedsGathered: gather}
 
 
 def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from perdure.blobs import INLINE_BYTES, InvalidBlobRef, full_ref, parse_ref, ref_of
+from perdure.blobs import INLINE_BYTES, WITH_REFS, InvalidBlobRef, full_ref, parse_ref, ref_of
 from perdure.budget import Budget
 from perdure.clock import Clock
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost, pick, resolve
-from perdure.expressions.errors import ConfigTorn, NeedsStore, TemplateError, stored_key
+from perdure.expressions.errors import ConfigTorn, NeedsSize, NeedsStore, TemplateError, size_key, stored_key
 from perdure.expressions.json_schema import check as check_value
 from perdure.expressions.json_schema import find_misfits
 from perdure.expressions.namespace import Namespace, Run, outcome
@@ -58,6 +58,8 @@ class Renderer:
         self._registry = registry
         self._cache = cache
         self._vault = vault
+        self.doubts_sizes = False
+        """Whether the sizes of blobs are asked of the store: workers are other processes, and may say anything."""
         self.scarce: set[str] = set()
         """Functions, as `module:name`, that some workers cannot import and others may."""
 
@@ -213,10 +215,22 @@ class Renderer:
         node's `output_schema` is a failed attempt."""
         if isinstance(command, c.Checkpoint):
             data = command.data
-            return command if data is None else msgspec.structs.replace(command, data=self._keep(data, state.tenant)[0])
+            if data is None:
+                return command
+            if type(data) is BlobRef and self.doubts_sizes:
+                said = self._weigh(data.ref, command.size - len(command.step), state.tenant)
+                size = command.size if isinstance(said, Lost) else said + len(command.step)
+                command = msgspec.structs.replace(command, size=size)
+            return msgspec.structs.replace(command, data=self._keep(data, state.tenant)[0])
         if not isinstance(command, c.Complete):
             return command
         command, problems = self._slim(state, command), []
+        ref = command.output.ref if type(command.output) is BlobRef else command.output_ref
+        if self.doubts_sizes and ref is not None and is_ref(ref):
+            said = self._weigh(ref, command.size, state.tenant)
+            if isinstance(said, Lost):
+                return _fail(command, Error("bad_output", f"the output: {said.message}"))
+            command = msgspec.structs.replace(command, size=said)
         activation = state.locate(command.address)
         schema = None if activation is None or command.address.undo else state.pinned(activation).output_schema
         if command.output_ref is not None and not is_ref(command.output_ref):
@@ -230,14 +244,18 @@ class Renderer:
                 problems = check_value(schema, value)
         if not problems:
             return command
-        return c.Fail(
-            at=command.at,
-            id=command.id,
-            entropy=command.entropy,
-            address=command.address,
-            error=Error("output_schema", "the output does not fit output_schema: " + "; ".join(problems)),
-            worker=command.worker,
-        )
+        return _fail(command, Error("output_schema", "the output does not fit output_schema: " + "; ".join(problems)))
+
+    def _weigh(self, ref: str, said: int, tenant: str) -> int | Lost:
+        """The size of a blob, as its store says it. What names further blobs may have more in all: there the worker is
+        believed that says so. Raises NeedsSize."""
+        at_hand = self._at_hand(tenant)
+        if size_key(ref) not in at_hand:
+            raise NeedsSize(ref)
+        found = at_hand[size_key(ref)]
+        if isinstance(found, Lost):
+            return found
+        return max(found, said) if ref.endswith(WITH_REFS) else int(found)
 
     def function_of(self, kind: str, config: Any) -> str:
         """The function that a worker must have. One named as `module:name` can be imported by any worker, so it is left
@@ -464,6 +482,17 @@ class Renderer:
 
 def _as_verdict(value: Any, size: int) -> c.Verdict:
     return c.Verdict(output_ref=value.ref, size=size) if type(value) is BlobRef else c.Verdict(value=value, size=size)
+
+
+def _fail(command: c.Complete, error: Error) -> c.Fail:
+    return c.Fail(
+        at=command.at,
+        id=command.id,
+        entropy=command.entropy,
+        address=command.address,
+        error=error,
+        worker=command.worker,
+    )
 
 
 def _split(value: Any) -> dict[str, Any]:
