@@ -11,6 +11,7 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
+from perdure.cli.output_file import opened_output
 from perdure.cli.terminal.output import moment, print_fields, print_json
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
@@ -64,10 +65,8 @@ def get(ref: str, output: str | None, where: Where, as_json: bool) -> None:
     but on a terminal, which must not obey it, as text."""
     data = asyncio.run(_get(where, ref))
     if output is not None:
-        try:
-            Path(output).write_bytes(data)
-        except OSError as error:
-            raise click.UsageError(f"cannot write {output}: {error.strerror}") from error
+        with opened_output(output) as file:
+            file.write(data)
         if as_json:
             print_json({"ref": ref, "size": len(data), "file": output})
         else:

@@ -10,6 +10,7 @@ import click
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave
+from perdure.cli.output_file import opened_output
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
@@ -76,7 +77,8 @@ def graph(
     if output is None:
         echo(text, nl=False)
         return
-    Path(output).write_text(text, encoding="utf-8")
+    with opened_output(output) as opened:
+        opened.write(text.encode())
     say(f"Wrote {output} ({format_}, {len(ir.nodes)} nodes).")
 
 

@@ -8,6 +8,7 @@ import click
 
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
+from perdure.cli.output_file import opened_output
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo_json
 
@@ -35,7 +36,8 @@ def schema(output: Path | None, as_json: bool) -> None:
     if output is None:
         echo_json(text.rstrip())
         return
-    output.write_text(text, encoding="utf-8")
+    with opened_output(output) as file:
+        file.write(text.encode())
     if as_json:
         print_json({"file": str(output)})
         return

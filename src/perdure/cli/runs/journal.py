@@ -7,7 +7,6 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +15,7 @@ import msgspec
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.group import json_option, leave, position_options
 from perdure.cli.lists import say_more
+from perdure.cli.output_file import opened_output
 from perdure.cli.terminal.output import compact, instant, on_terminal, print_page, print_table, say_zone
 from perdure.cli.terminal.speech import echo, echo_json
 from perdure.cli.where import Where, where_options
@@ -167,8 +167,8 @@ def _opened_output(output: str | None) -> Iterator[Callable[[str], Any]]:
         yield lambda text: sys.stdout.write(clean_json(text))
         sys.stdout.flush()
         return
-    with Path(output).open("w", encoding="utf-8", newline="\n") as file:
-        yield file.write
+    with opened_output(output) as file:
+        yield lambda text: file.write(text.encode())
 
 
 async def _export(where: Where, name: str, lines: bool, write: Callable[[str], Any]) -> int:
