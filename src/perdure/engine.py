@@ -17,6 +17,7 @@ from pathlib import Path
 from perdure import clock as clocks
 from perdure import deployment
 from perdure.blobs import BlobStore
+from perdure.capacity import CONCURRENCY
 from perdure.clock import Clock, OffsetClock
 from perdure.contents import Contents
 from perdure.deployment import (
@@ -148,7 +149,7 @@ class Engine:
         *,
         clock: Clock = clocks.system,
         registry: Registry | None = None,
-        concurrency: int = 100,
+        concurrency: int = CONCURRENCY,
         vault: Vault | None = None,
         journal_options: Mapping[str, object] | None = None,
     ) -> Engine:

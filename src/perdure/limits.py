@@ -27,6 +27,7 @@ from typing import Protocol
 
 import msgspec
 
+from perdure.capacity import MAX_BACKLOG, SANDBOX_MEMORY_MB
 from perdure.errors import SettingsInvalid
 from perdure.model.ir import SHORTEST_RATE_SECONDS
 
@@ -103,8 +104,6 @@ def in_order(limits: Sequence[Limit]) -> tuple[Limit, ...]:
 
 # -- what settings bound -----------------------------------------------------------------------------------------------
 
-MAX_BACKLOG = 1_000_000
-SANDBOX_MEMORY_MB = 512
 _QUEUE_LIMIT = re.compile(r"([^\s=,/]+)\s*=\s*([1-9]\d{0,6})(?:\s*/\s*(\d*\.?\d+)\s*s?)?\Z")
 
 

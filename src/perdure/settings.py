@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from perdure.capacity import MAX_BACKLOG, SANDBOX_MEMORY_MB
 from perdure.errors import SettingsInvalid
 from perdure.spelling import suggest
 from perdure.tempo import TEMPO, Tempo
@@ -76,10 +77,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     queue_limits: str = ""
     """How many tasks of a queue may run at once over all processes, or start within a time: `gpu=2, mail=100/60s`."""
 
-    max_backlog: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1_000_000
+    max_backlog: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = MAX_BACKLOG
     """How many tasks may wait in one process; beyond that, new runs are refused with `overloaded`."""
 
-    sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 512
+    sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = SANDBOX_MEMORY_MB
     """The most memory of one Python condition (its `max_memory_mb`); up to four of them run at once in a process."""
 
     partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256

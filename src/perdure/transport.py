@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 import msgspec
 
 from perdure.errors import PerdureError
-from perdure.kernel.address import Address
+from perdure.kernel.address import Address, run_of_task
 from perdure.kernel.segments import HoldsSegments, pack, refuse, unpack
 from perdure.limits import Limits
 
@@ -206,6 +206,11 @@ LATEST = 253_402_300_799
 """The end of the year 9999: no calendar has a day for a later time."""
 LARGEST_DETAILS = 32 * 1024
 DEEPEST_OUTPUT = 200
+
+
+def run_of(task_id: str) -> str:
+    """The run of a task, for adapters, which know no more of its address."""
+    return run_of_task(task_id)
 
 
 def measured(result: Result) -> Result:

@@ -6,7 +6,7 @@ import itertools
 
 import msgspec
 
-from perdure.kernel.address import Address, parse_task_id
+from perdure.kernel.address import Address, parse_task_id, run_of_task
 from perdure.runtime.worker.attempt import Attempt
 from perdure.transport import Result, Task
 from tests.kernel.driver import Run
@@ -63,3 +63,13 @@ def test_the_state_gives_the_address_of_the_current_attempt_and_finds_what_it_na
     assert run.state.address(activation) == Address("run", "a", attempt=2)
     assert run.state.locate(Address("run", "a", attempt=9)) is activation
     assert run.state.locate(Address("run", "b")) is None
+
+
+def test_the_run_of_a_task_is_read_off_its_name_even_where_a_claim_has_cut_it():
+    assert [run_of_task(one.task_id) for one in (Address("r", "n", (2, 1), 7, 3), Address("r:n~2", "m"))] == [
+        "r",
+        "r:n~2",
+    ]
+    assert run_of_task(Address("old/run", "n", undo=True).task_id) == "old/run"
+    assert run_of_task("r/a-long-na#0123") == "r"
+    assert run_of_task(f"r/n/1.{'9' * 5000}") == "r", "which no number of Python can be made of"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from perdure.kernel.address import run_of_task
 from perdure.kernel.state import NodeState
 from perdure.runtime.coordinator.leftovers import list_active
 from perdure.runtime.worker.claim_file import claim_name, root_of
@@ -47,7 +48,7 @@ async def look_around(engine: Engine, run_id: str) -> Others:
 
 async def _find(engine: Engine, claim: str) -> list[Crash]:
     """The attempt that a claim is about; none where its run has ended, or the claim's name was cut."""
-    record = await engine.journal.find_run(claim.rsplit("/", 2)[0])
+    record = await engine.journal.find_run(run_of_task(claim))
     if record is None or record.row.ended_at is not None or record.quarantined is not None:
         return []
     state = await engine.runs.state_of(record)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perdure.capacity import CONCURRENCY
 from perdure.cli.exits import say
 from perdure.cli.group import db_option, debug_option
 from perdure.cli.serve import need_both
@@ -22,7 +23,9 @@ import_option = click.option(
 @click.command(short_help="Execute tasks of some queues.")
 @click.option("--queues", default="default", show_default=True, metavar="A,B", help="Which queues to take tasks from.")
 @click.option("--types", default="", metavar="T,U", help="Only nodes of these types; default: all this process has.")
-@click.option("--concurrency", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Tasks at once.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 10_000), default=CONCURRENCY, show_default=True, help="Tasks at once."
+)
 @click.option("--name", default="", metavar="NAME", help="What to call this worker; default: a new name each time.")
 @import_option
 @db_option

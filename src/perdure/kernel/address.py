@@ -100,6 +100,12 @@ _TASK_ID = re.compile(
 )
 
 
+def run_of_task(name: str) -> str:
+    """The run of a task id. A claim may have cut the name behind it; the ids of runs are short enough."""
+    found = _TASK_ID.fullmatch(name)
+    return name.partition("/")[0] if found is None else found["run"]
+
+
 def parse_task_id(name: str) -> Address | None:
     """The address of this name, or None when it is no task id. A run id may hold a slash; a node's name never does."""
     found = _TASK_ID.fullmatch(name)

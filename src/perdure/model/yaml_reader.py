@@ -126,33 +126,17 @@ class _Builder:
                 if "\0" in value:
                     self._refuse(event, "not_utf8", "a string holds the character NUL; remove it")
                 if type(container) is dict and key is _MISSING:
-                    if value == "<<" and event.implicit[0]:
-                        self._refuse(event, "yaml_feature", "merge key '<<' is not accepted; write the keys out")
-                    if value in container:
-                        self._refuse(event, "duplicate_key", f"key {value[:60]!r} is given twice; remove one of them")
+                    if value == "<<" or value in container:
+                        self._check_key(event, container)
                     key = value
                     continue
                 if event.implicit[0]:
                     if value in words:
                         value = words[value]
                     elif value[0] in first_of_number:
-                        try:
-                            value = resolve(value)
-                        except ValueError as error:
-                            self._refuse(event, "number_out_of_range", str(error))
+                        value = self._resolve(event)
             elif kind is mapping or kind is sequence:
-                if event.anchor is not None or event.tag is not None:
-                    self._check_features(event)
-                if type(container) is dict and key is _MISSING:
-                    message = f"a mapping or list as a key is not accepted{self._hint(event.start_mark)}"
-                    self._refuse(event, "yaml_feature", message, final=True)
-                if len(stack) >= self._max_depth:
-                    self._refuse(
-                        event,
-                        "too_deep",
-                        f"values are nested more than {self._max_depth} deep; move the inner part into a blob or flatten it",
-                        final=True,
-                    )
+                self._check_start(event, type(container) is dict and key is _MISSING, len(stack))
                 stack.append((container, key))
                 container = {} if kind is mapping else []
                 key = _MISSING
@@ -169,12 +153,8 @@ class _Builder:
             elif kind is yaml.DocumentStartEvent:
                 documents += 1
                 if documents > 1:
-                    self._refuse(
-                        event,
-                        "yaml_feature",
-                        "a second document ('---') is not accepted; one file, one workflow",
-                        final=True,
-                    )
+                    message = "a second document ('---') is not accepted; one file, one workflow"
+                    self._refuse(event, "yaml_feature", message, final=True)
                 continue
             elif kind is yaml.StreamEndEvent:
                 return root
@@ -190,6 +170,33 @@ class _Builder:
             else:
                 container[key] = value
                 key = _MISSING
+
+    def _check_key(self, event: Any, container: dict[str, Any]) -> None:
+        key = event.value
+        if key == "<<" and event.implicit[0]:
+            self._refuse(event, "yaml_feature", "merge key '<<' is not accepted; write the keys out")
+        if key in container:
+            self._refuse(event, "duplicate_key", f"key {key[:60]!r} is given twice; remove one of them")
+
+    def _check_start(self, event: Any, is_key: bool, depth: int) -> None:
+        """Check the start of a mapping or a list."""
+        if event.anchor is not None or event.tag is not None:
+            self._check_features(event)
+        if is_key:
+            message = f"a mapping or list as a key is not accepted{self._hint(event.start_mark)}"
+            self._refuse(event, "yaml_feature", message, final=True)
+        if depth >= self._max_depth:
+            message = (
+                f"values are nested more than {self._max_depth} deep; move the inner part into a blob or flatten it"
+            )
+            self._refuse(event, "too_deep", message, final=True)
+
+    def _resolve(self, event: Any) -> Any:
+        try:
+            return resolve(event.value)
+        except ValueError as error:
+            self._refuse(event, "number_out_of_range", str(error))
+            return event.value
 
     def _check_features(self, event: Any) -> None:
         if event.anchor is not None:

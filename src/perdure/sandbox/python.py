@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
+from perdure.capacity import SANDBOX_MEMORY_MB
 from perdure.errors import PerdureError
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.python_code import Job
@@ -27,7 +28,6 @@ from perdure.sandbox.process_limits import confine
 
 PROCESSES = 4
 """How many conditions run side by side; slow ones hold up those beyond that."""
-MOST_MEMORY_MB = 512
 """How much memory one condition may have, unless the operator says otherwise."""
 GRACE_SECONDS = 0.2
 """How long the interpreter has to notice that its time is up; then its process is killed."""
@@ -66,7 +66,7 @@ class SandboxUnavailable(PerdureError):
 class Sandbox:
     """A few processes, started when they are first needed. Safe to use from several tasks and threads."""
 
-    def __init__(self, *, processes: int = PROCESSES, memory_mb: int = MOST_MEMORY_MB) -> None:
+    def __init__(self, *, processes: int = PROCESSES, memory_mb: int = SANDBOX_MEMORY_MB) -> None:
         """`memory_mb` is what a condition may have at most, whatever it says."""
         self._processes = processes
         self._memory_mb = memory_mb

@@ -104,42 +104,9 @@ class Coordinator:
         self.fetcher = Fetcher(sources, cache, self.put, clock)
         self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
         self.rulings = Rulings(self.renderer, clock, self.put, self.fetcher.set_aside)
-        self.publisher = Publisher(
-            self.memory,
-            self.renderer,
-            self.transport,
-            self.fetcher,
-            clock,
-            render=self._render,
-            still_holds=self.share.still_holds,
-            put=self.put,
-            look=self.look,
-            quarantine=self._ward.quarantine,
-            window=window,
-            limits=limits,
-            bounds=bounds or Bounds(),
-        )
-        self.handling = Handling(
-            self.memory,
-            self.rulings,
-            self.renderer,
-            self.publisher,
-            self.fetcher,
-            self.incarnation,
-            self.blame,
-            clock,
-            self.put,
-        )
-        self.children = Children(
-            journal,
-            self.library,
-            self.memory,
-            self.renderer,
-            self.fetcher,
-            clock,
-            put=self.put,
-            quarantine=self._ward.quarantine,
-        )
+        self.publisher = self._make_publisher(window, limits, bounds or Bounds())
+        self.handling = self._make_handling()
+        self.children = self._make_children()
         self._pace = Pace(clock)
         self._releases: list[tuple[frozenset[int], asyncio.Future[None]]] = []
         self._on_commit = on_commit
@@ -156,6 +123,48 @@ class Coordinator:
         """Called with the due time of every timer that became durable; the timekeeper listens."""
         self.notice_written: Callable[[], None] = lambda: None
         """Called when a run left a notice for another run; the listener listens."""
+
+    def _make_publisher(self, window: int, limits: Limits | None, bounds: Bounds) -> Publisher:
+        return Publisher(
+            self.memory,
+            self.renderer,
+            self.transport,
+            self.fetcher,
+            self.clock,
+            render=self._render,
+            still_holds=self.share.still_holds,
+            put=self.put,
+            look=self.look,
+            quarantine=self._ward.quarantine,
+            window=window,
+            limits=limits,
+            bounds=bounds,
+        )
+
+    def _make_handling(self) -> Handling:
+        return Handling(
+            self.memory,
+            self.rulings,
+            self.renderer,
+            self.publisher,
+            self.fetcher,
+            self.incarnation,
+            self.blame,
+            self.clock,
+            self.put,
+        )
+
+    def _make_children(self) -> Children:
+        return Children(
+            self.journal,
+            self.library,
+            self.memory,
+            self.renderer,
+            self.fetcher,
+            self.clock,
+            put=self.put,
+            quarantine=self._ward.quarantine,
+        )
 
     def _render(self, loaded: Loaded, address: Address) -> Task | c.Fail | None:
         with self.blame.on(address.run_id, loaded.durable_seq):

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from perdure.kernel import run_ids
+from perdure.kernel.address import run_of_task
 
 SLOT_BYTES = 512
 _SINCE = struct.Struct("<d")
@@ -190,7 +191,7 @@ def _slot(name: str) -> bytes:
 
 def root_of(name: str) -> str:
     """The root run of a run or task, which a person started: children are named after their parents."""
-    return run_ids.root_of(name.partition("/")[0])
+    return run_ids.root_of(run_of_task(name))
 
 
 def claim_name(task_id: str) -> str:

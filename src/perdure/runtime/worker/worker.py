@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from perdure import functions
 from perdure.archive import LogLine
 from perdure.blobs import BlobStore
+from perdure.capacity import CONCURRENCY
 from perdure.clock import Clock
 from perdure.errors import PerdureError
 from perdure.kernel.seen import Working
@@ -73,7 +74,7 @@ class Worker:
         worker_id: str,
         queues: Sequence[str] = ("default",),
         types: Sequence[str] | None = None,
-        concurrency: int = 100,
+        concurrency: int = CONCURRENCY,
         heartbeat_seconds: float = TEMPO.heartbeat_seconds,
         claims: Claims | None = None,
         blobs: BlobStore | None = None,

@@ -13,13 +13,12 @@ from collections.abc import Iterable
 
 from perdure.clock import Clock
 from perdure.journal import partition_of
-from perdure.transport import BeginRequest, Task, TransportUnavailable
+from perdure.transport import BeginRequest, Task, TransportUnavailable, run_of
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.link import Link
 from perdure.transports.redis.messages import Answer, Messages, Wish
 from perdure.transports.redis.names import BEGIN_SECONDS, Keys
 from perdure.transports.redis.reader import number_of
-from perdure.transports.redis.results import run_of
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
 PATIENCE_SECONDS = 20.0

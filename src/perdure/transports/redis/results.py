@@ -22,7 +22,7 @@ import msgspec
 from perdure.clock import Clock
 from perdure.journal import partition_of
 from perdure.tempo import Tempo
-from perdure.transport import CannotSend, CheckpointsRefused, Delivery, Result, measured, unreadable
+from perdure.transport import CannotSend, CheckpointsRefused, Delivery, Result, measured, run_of, unreadable
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
@@ -396,8 +396,3 @@ class Results:
                 after, *some = map(text_of, reply)
                 found.update(some)
         return found
-
-
-def run_of(task_id: str) -> str:
-    """The run a task belongs to."""
-    return task_id.partition("/")[0]

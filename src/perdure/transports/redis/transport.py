@@ -24,6 +24,7 @@ from perdure.transport import (
     TransportUnavailable,
     WorkerBeat,
     WorkerSeen,
+    run_of,
 )
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.begins import Begins
@@ -36,7 +37,7 @@ from perdure.transports.redis.limits import RedisLimits
 from perdure.transports.redis.link import Arguments, Link
 from perdure.transports.redis.messages import Messages
 from perdure.transports.redis.names import Keys
-from perdure.transports.redis.results import Results, run_of
+from perdure.transports.redis.results import Results
 from perdure.transports.redis.sent_tasks import Tasks
 from perdure.transports.redis.server_check import check
 from perdure.transports.redis.server_link import ServerLink
