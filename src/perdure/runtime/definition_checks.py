@@ -27,13 +27,16 @@ from perdure.model.reader import Format
 from perdure.nodes.config_checks import find_more_problems, joined
 from perdure.nodes.registry import Registry
 from perdure.runtime.called import Find, check_called
-from perdure.runtime.coordinator.fetcher import LARGEST_BYTES, read_aside
+from perdure.runtime.coordinator.fetcher import read_aside
 from perdure.threads import aside
 
 T = TypeVar("T")
 IN_THE_LOOP = 4_000
 """The most bytes of JSON that are compiled and checked on the loop; larger definitions are checked in a thread."""
-MOST_BYTES = 64 * 1024 * 1024
+LARGEST_BYTES = 1024 * 1024
+"""The most bytes of a blob that a definition names: it is compiled as a part of the definition, which itself may have
+so much."""
+MOST_BYTES = 4 * 1024 * 1024
 """The most bytes of all the blobs of one definition together."""
 
 
@@ -88,27 +91,31 @@ class Checker:
         if not refs:
             return tuple(problems)
         contents: dict[str, Any] = {}
-        missing = await self._fetch(self._blobs, tenant, {ref for _, ref in refs}, contents)
+        missing, size = await self._fetch(self._blobs, tenant, {ref for _, ref in refs}, contents)
         for path, ref in refs:
             if ref in missing:
                 problems.append(Problem(path, None, None, *missing[ref]))
         if contents and compiled.definition is not None:
+            large = large or size > IN_THE_LOOP
             problems += await _do(tenant, large, lambda: self._look_into(compiled, contents))
         return tuple(problems)
 
     async def _fetch(
         self, blobs: BlobStore, tenant: str, refs: set[str], contents: dict[str, Any]
-    ) -> dict[str, tuple[str, str]]:
-        """Fill `contents` with the blobs, and return those that cannot be had, each with a code and a sentence."""
+    ) -> tuple[dict[str, tuple[str, str]], int]:
+        """Fill `contents` with the blobs. Returns those that cannot be had, each with a code and a sentence, and how many
+        bytes the others have."""
         missing: dict[str, tuple[str, str]] = {}
         budget = Budget(size=MOST_BYTES)
+        loaded = 0
         for ref in sorted(refs):
             try:
                 size = (await blobs.stat(tenant, ref)).size
                 if size > LARGEST_BYTES or not budget.load(size):
-                    text = f"blob {ref} has {size:,} bytes; a definition may name {LARGEST_BYTES:,} at once"
+                    text = f"blob {ref} has {size:,} bytes; what a definition names may have {LARGEST_BYTES:,} each"
                     missing[ref] = ("too_large", f"{text} and {MOST_BYTES:,} in all; let a node read it")
                     continue
+                loaded += size
                 found = await read_aside(tenant, await blobs.get(tenant, ref), ref)
             except BlobMissing as error:
                 missing[ref] = ("missing_blob", f"{error.message}; put it with `perdure blobs put FILE`")
@@ -119,7 +126,7 @@ class Checker:
                     missing[ref] = ("bad_config", found.message)
                 else:
                     contents[ref] = found
-        return missing
+        return missing, loaded
 
     def _look_into(self, compiled: Compiled, contents: dict[str, Any]) -> list[Problem]:
         """The problems in the content of blobs, placed where the definition names each blob: the content is checked as
