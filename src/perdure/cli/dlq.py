@@ -14,7 +14,7 @@ from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
 from perdure.cli.lists import Listed, find_pending, list_options, on_one, read_page, show_page
 from perdure.cli.parameters import data_option
-from perdure.cli.runs.show import error_of_view, print_details
+from perdure.cli.runs.details import error_of_view, print_details
 from perdure.cli.terminal.output import print_fields, print_json, print_page, print_pretty, shorten, since
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options

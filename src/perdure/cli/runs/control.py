@@ -1,4 +1,4 @@
-"""Commands that change the course of a run: start, cancel, pause, resume, retry, roll back, signal.
+"""Commands that change the course of a run: cancel, pause, resume, roll back, signal.
 
 Each works while another process runs the database, which then decides; when none does, this process decides.
 """
@@ -15,7 +15,6 @@ import click
 from perdure.cli.database import by_option
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
-from perdure.cli.parameters import correlation_option, tag_option
 from perdure.cli.terminal.output import paint, print_json
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from perdure.cli.backend import Backend
 
 _id = click.argument("run_id", metavar="ID")
-
-
 Ask = Callable[["Backend", str], Awaitable[Any]]
 """A request to the run with this id."""
 
@@ -47,56 +44,6 @@ async def _ask(where: Where, name: str, by: str | None, ask: Ask) -> tuple[dict[
     async with connected(where, by=by) as backend:
         run_id = (await resolve_run(backend, name))["run_id"]
         await ask(backend, run_id)
-        return await get_run(backend, run_id), await go_on(backend, run_id)
-
-
-@click.command(short_help="Start a run of a registered workflow.")
-@click.argument("workflow")
-@click.option("-i", "pairs", metavar="NAME=VALUE", multiple=True, help="An input; the value is JSON, or else text.")
-@click.option("--inputs", "inputs_file", metavar="FILE", help="A JSON object of inputs; - reads standard input.")
-@tag_option
-@correlation_option
-@by_option
-@where_options
-@json_option
-def start(
-    workflow: str,
-    pairs: tuple[str, ...],
-    inputs_file: str | None,
-    tags: tuple[tuple[str, str], ...],
-    correlation_id: str,
-    by: str | None,
-    where: Where,
-    as_json: bool,
-) -> None:
-    """Start a run of a registered WORKFLOW (NAME, NAME@3 or NAME@alias) and print its id. It returns when that is durable.
-
-    `perdure runs watch` follows it; `perdure run FILE` starts one out of a file.
-    """
-    from perdure.cli.source import read_inputs, warn_unknown
-
-    def read(schema: Any) -> dict[str, Any]:
-        inputs = read_inputs(pairs, inputs_file, schema) or {}
-        warn_unknown(schema, inputs)
-        return inputs
-
-    view, hint = asyncio.run(_start(where, workflow, read, by, tags=dict(tags), correlation_id=correlation_id))
-    if as_json:
-        print_json(view)
-        return
-    echo(view["run_id"])
-    say(hint or f"Started; follow it with: perdure runs watch {view['run_id']}{where.flags}")
-
-
-async def _start(
-    where: Where, workflow: str, read: Callable[[Any], dict[str, Any]], by: str | None, **about: Any
-) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, get_run, go_on
-    from perdure.cli.workflows import get_workflow
-
-    async with connected(where, by=by) as backend:
-        schema = (await get_workflow(backend, workflow))["definition"].get("inputs")
-        run_id = (await backend.runs.start(workflow, read(schema), **about))["run_id"]
         return await get_run(backend, run_id), await go_on(backend, run_id)
 
 

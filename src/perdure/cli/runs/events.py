@@ -1,0 +1,40 @@
+"""`perdure runs events`: what happened in a run, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from perdure.cli.group import json_option, position_options
+from perdure.cli.lists import say_more
+from perdure.cli.terminal.output import compact, instant, on_terminal, print_page, print_table, say_zone
+from perdure.cli.where import Where, where_options
+
+
+@click.command()
+@click.argument("run_id", metavar="ID")
+@position_options("SEQ", "Only those after this number; the same as --cursor.")
+@where_options
+@json_option
+def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> None:
+    """Show the journal of a run: everything that happened, in order."""
+    from perdure.cli.backend import read_run
+    from perdure.kernel.run_ids import place
+
+    page = asyncio.run(read_run(where, run_id, lambda backend: backend.runs.events, after, limit))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if page["items"] and on_terminal():
+        say_zone()
+    rows: list[list[Any]] = []
+    for event in page["items"]:
+        node = event.get("node")
+        spot = place(node, tuple(event.get("scope") or ()), event.get("item")) if node else ""
+        data = compact(event["data"], 300) if event["data"] else ""
+        rows.append([event["seq"], instant(event["at"]), event["type"], spot, data])
+    if rows:
+        print_table(["seq", "at", "type", "node", "data"], rows, flexible="data")
+    say_more(page["next_cursor"], "--after")

@@ -1,0 +1,97 @@
+"""`perdure runs list`: runs, newest first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from perdure.cli.backend import connected, read_pages, resolve_run
+from perdure.cli.exits import say
+from perdure.cli.group import json_option, page_options
+from perdure.cli.lists import say_more
+from perdure.cli.parameters import Moment, Tag
+from perdure.cli.runs.details import error_of_view, state_word
+from perdure.cli.terminal.output import brief, print_page, print_table, shorten, since
+from perdure.cli.where import Where, where_options
+from perdure.clock import system
+
+_STATES = [
+    "running",
+    "waiting",
+    "paused",
+    "failing",
+    "cancelling",
+    "compensating",
+    "completed",
+    "failed",
+    "cancelled",
+    "rolled_back",
+]
+
+
+@click.command("list")
+@click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these; may be repeated.")
+@click.option("--parent", metavar="ID", help="Only children of this run.")
+@click.option("--children", is_flag=True, help="Runs that other runs started, too.")
+@click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+@click.option("--tag", type=Tag(), metavar="NAME=VALUE", help="Only runs with this tag.")
+@click.option("--since", "begin", type=Moment(), metavar="TIME", help="Made then or later: 2h, 3d, 2026-11-15T09:30.")
+@click.option("--until", "end", type=Moment(), metavar="TIME", help="Made before then.")
+@page_options
+@where_options
+@json_option
+def list_(
+    states: tuple[str, ...],
+    parent: str | None,
+    children: bool,
+    workflow: str | None,
+    tag: tuple[str, str] | None,
+    begin: float | None,
+    end: float | None,
+    limit: int,
+    cursor: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """List runs, newest first.
+
+    Runs that another run started are not among them unless --children or --parent is given. A run that is `waiting` is
+    under way, and nothing of it is with a worker: it waits for a person, a signal or a time.
+    """
+    if "waiting" in states and len(set(states)) > 1:
+        raise click.UsageError(
+            "--state waiting cannot be combined with other states; `running` includes the runs that wait"
+        )
+    wanted: dict[str, Any] = {"state": states, "workflow": workflow, "tag": tag, "since": begin, "until": end}
+    wanted |= {"parent": parent, "children": children}
+    page = asyncio.run(_list(where, wanted, limit, cursor))
+    if as_json:
+        print_page(page["items"], page["next_cursor"])
+        return
+    if not page["items"]:
+        say("No runs yet; `perdure run FILE` makes one." if not any(wanted.values()) else "No such runs.")
+        return
+    rows = [
+        [
+            one["run_id"],
+            one["workflow"],
+            state_word(one),
+            since(one["created_at"]),
+            brief((one["ended_at"] or system.now()) - one["created_at"]),
+            shorten(one.get("quarantined") or error_of_view(one), 200),
+        ]
+        for one in page["items"]
+    ]
+    print_table(["run", "workflow", "state", "created", "took", "error"], rows, flexible="error")
+    say_more(page["next_cursor"])
+
+
+async def _list(where: Where, wanted: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
+    async with connected(where) as backend:
+        if wanted["parent"] is not None:
+            wanted["parent"] = (await resolve_run(backend, wanted["parent"]))["run_id"]
+        return await read_pages(
+            lambda most, after: backend.runs.list(**wanted, limit=most, cursor=after), limit, cursor
+        )
