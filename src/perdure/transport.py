@@ -185,6 +185,8 @@ class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
     retryable: bool = True
     retry_after: float | None = None
     not_done: bool = False
+    ask: str = ""
+    """The last wish to begin this attempt, if its worker had one."""
     stopped: bool = False
     """Whether the attempt failed because its worker was told to stop it."""
     started_at: float | None = None
@@ -241,6 +243,7 @@ def measured(result: Result) -> Result:
         message=_text(result.message, LONGEST_MESSAGE),
         reasoning=_text(result.reasoning, LONGEST_MESSAGE),
         worker=_text(result.worker, LONGEST_CODE),
+        ask=_text(result.ask, LONGEST_CODE),
         step=_text(result.step, LONGEST_MESSAGE),
         details=details,
     )
@@ -330,6 +333,8 @@ class BeginRequest(msgspec.Struct, frozen=True):
 
     task: Task
     worker: str
+    ask: str = ""
+    """The name of the wish: its answer is to no other, and a worker that gives it up never begins by it."""
 
 
 class CheckpointsRefused(Exception):
@@ -426,7 +431,9 @@ class Transport(Protocol):
 
     async def receive_begin(self) -> BeginRequest: ...
 
-    async def grant_begin(self, task_id: str, granted: bool) -> None: ...
+    async def grant_begin(self, task_id: str, granted: bool, ask: str = "") -> None:
+        """Answer a wish to begin. Another wish for this task than `ask` stays without an answer."""
+        ...
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
         """The tasks that are neither queued nor claimed any more: the sweep sends them again (PROTOCOL 14)."""
@@ -456,7 +463,10 @@ class Transport(Protocol):
         first. `lacking` is read each time: the worker may find out more while it waits."""
         ...
 
-    async def begin(self, task: Task, worker: str) -> bool: ...
+    async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
+        """Wish to begin, and wait for the answer. `ask` names the wish. If this raises, the start may be durable, and
+        whoever wished must not begin."""
+        ...
 
     async def report(self, results: Sequence[Result]) -> None:
         """Report results. Raises CheckpointsRefused if all were taken but the attempts of some checkpoints are over, and

@@ -22,7 +22,7 @@ from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
 from tests.doubles.transport_faults import Fault, FaultKind, FaultyTransport
 from tests.engine import tasks
-from tests.engine.helpers import ask, ended, running, start, state_of, task, until, until_true, workflow
+from tests.engine.helpers import ask, ended, finish, running, start, state_of, task, until, until_true, workflow
 
 R = RunState
 FAST = {"worker_heartbeat_seconds": 0.01, "worker_dead_seconds": 0.3, "sweep_seconds": 0.03}
@@ -150,6 +150,24 @@ async def test_a_process_that_stood_still_declares_nobody_dead_at_once():
     clock._now += 16
     await reclaimer.sweep()
     assert await local.list_workers() == []
+
+
+async def test_a_start_that_is_granted_and_not_heard_of_is_not_parked(tmp_path):
+    """The transport stood still while the worker waited: it gave up, the start is durable, and nothing has begun."""
+    async with running(tmp_path) as engine:
+        transport: Any = engine.transport
+        real, answers = transport.begin, []
+
+        async def begin(*wish: Any) -> bool:
+            answers.append(await real(*wish))
+            if len(answers) == 1:
+                raise TransportUnavailable("no coordinator answered whether it may begin")
+            return bool(answers[-1])
+
+        transport.begin = begin
+        state = await finish(engine, workflow(task("once", "echo", effect="at_most_once")))
+        assert (state.state, answers) == (RunState.COMPLETED, [True, True])
+        assert len(tasks.seen) == 1
 
 
 # -- what waits for the transport --------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ class Peer:
         self.published += [task.task_id for task in tasks]
         await self.transport.publish(tasks)
 
-    async def grant_begin(self, task_id: str, granted: bool) -> None:
+    async def grant_begin(self, task_id: str, granted: bool, ask: str = "") -> None:
         if granted:
             self.granted.append(task_id)
 

@@ -65,7 +65,7 @@ def _alive(model: Model, act: Act, what: str, *states: str) -> None:
 # -- ready -------------------------------------------------------------------------------------------------------------
 
 
-def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: str = "") -> None:
+def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: str = "", unbegun: str = "") -> None:
     act = get(model, place)
     _alive(model, act, "is scheduled", "running")
     _in_time(model, act, "is scheduled")
@@ -75,7 +75,7 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
         model.blame("V1", f"attempt {place.attempt} of {act.place} comes after {act.attempt}")
     if act.retry_at is not None and at < act.retry_at:
         model.blame("V8", f"{act.place} is tried again at {at}, its backoff ends at {act.retry_at}")
-    _abandon(model, act, after)
+    _abandon(model, act, after, unbegun)
     move(model, act, "queued")
     model.stop_waiting(act)
     model.clear(act, "retry")
@@ -107,21 +107,23 @@ def _ready(model: Model, act: Act) -> None:
         model.blame("E5", f"{act.place} is {act.hop} hops from the start; {most} are allowed")
 
 
-def _abandon(model: Model, act: Act, after: str) -> None:
+def _abandon(model: Model, act: Act, after: str, unbegun: str) -> None:
     node = model.node_of(act)
     act.crashes += after == "crashed"
     if after == "crashed" and node is not None and act.crashes >= node.max_crashes:
         model.blame("rule 2", f"{act.place} goes on after {act.crashes} crashes; {node.max_crashes} are allowed")
+    if unbegun and unbegun == act.ask and after == "handed_back" and act.state == "running":
+        act.spent, act.claimed, act.ask = False, act.attempt - 1, ""  # the wish that was granted began nothing
     if after and act.claimed == act.attempt and act.attempt and at_most_once(model, act):
         model.blame("V6", f"{act.place} is at_most_once, began, and is given to another worker after it {after}")
 
 
-def held(model: Model, place: e.NodeHeld | e.Place, after: str = "") -> None:
+def held(model: Model, place: e.NodeHeld | e.Place, after: str = "", unbegun: str = "") -> None:
     act = get(model, place)
     _alive(model, act, "is held", "running", "paused", "failing", "cancelling")
     _in_time(model, act, "is held")
     _ready(model, act)
-    _abandon(model, act, after)
+    _abandon(model, act, after, unbegun)
     move(model, act, "held")
     model.stop_waiting(act)
     model.clear(act, "retry", "queue")
@@ -182,7 +184,7 @@ def started(model: Model, event: e.NodeStarted) -> None:
             model.blame("V6", f"{act.place} is at_most_once and starts again")
         act.spent = True
     move(model, act, "running")
-    act.claimed = max(act.claimed, event.attempt)
+    act.claimed, act.ask = max(act.claimed, event.attempt), event.ask
     model.clear(act, "queue")
     model.set_state(act, "running")
 

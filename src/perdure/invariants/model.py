@@ -54,6 +54,8 @@ class Act(msgspec.Struct, kw_only=True):
     """The rule that chose the route."""
     has_route: bool = False
     spent: bool = False
+    ask: str = ""
+    """The wish to begin that was granted last."""
     """The effect of an at_most_once node has started, and nothing has allowed it to start again."""
     discarded: bool = False
     checkpointed: tuple[int, int] = (0, 0)

@@ -91,7 +91,7 @@ def begin(d: Decider, command: c.Begin) -> None:
             d, [activation], d.state.state.value
         )  # no new effect from here on (R3): without `node.started` it must not run
         return
-    d.emit_for(e.NodeStarted, activation, worker=command.worker)
+    d.emit_for(e.NodeStarted, activation, worker=command.worker, ask=command.ask)
 
 
 def checkpoint(d: Decider, command: c.Checkpoint) -> None:
@@ -172,8 +172,13 @@ def fail(d: Decider, command: c.Fail) -> None:
             command.error,
             retryable=command.retryable,
             retry_after=command.retry_after,
-            certain=command.not_done or not found.begun,
+            certain=not found.begun or (command.not_done and _has_begun(found, command)),
         )
+
+
+def _has_begun(activation: Activation, command: c.Fail) -> bool:
+    """Whether this worker was the one to begin the attempt: of a start that another was granted it knows nothing."""
+    return command.ask == activation.ask if command.ask else command.worker == activation.worker
 
 
 def lapse(d: Decider, command: c.Lapse) -> None:
@@ -188,16 +193,17 @@ def lapse(d: Decider, command: c.Lapse) -> None:
     if not current or activation.state not in (N.QUEUED, N.RUNNING) or d.state.terminal:
         return
     node = d.state.pinned(activation)
-    if node.effect == "at_most_once" and activation.begun:
+    unbegun = command.ask if command.reason == "handed_back" and command.ask == activation.ask else ""
+    if node.effect == "at_most_once" and activation.begun and not unbegun:
         park(d, activation, Error("worker_lost", "the worker is gone and whether the effect happened is unknown"))
     elif command.reason == "crashed" and activation.crashes + 1 >= node.max_crashes:
         message = f"{activation.crashes + 1} workers died while they ran this; it is not tried again by itself"
         park(d, activation, Error("poison", message))
     elif d.state.state is R.RUNNING and not in_closing_iteration(d.state, activation):
-        d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason)
+        d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1, after=command.reason, unbegun=unbegun)
         d.dispatch(activation)
     else:
-        d.emit_for(e.NodeHeld, activation, reason=d.state.state.value, after=command.reason)
+        d.emit_for(e.NodeHeld, activation, reason=d.state.state.value, after=command.reason, unbegun=unbegun)
 
 
 def withdraw(d: Decider, command: c.Withdraw) -> None:

@@ -71,6 +71,8 @@ class Begin(NodeCommand, frozen=True, kw_only=True):
     """A worker began the attempt. Optional: `Complete` and `Fail` imply it, except for `effect: at_most_once`."""
 
     worker: str = ""
+    ask: str = ""
+    """The name of the worker's wish to begin: an answer is to it and to no other."""
 
 
 class Checkpoint(NodeCommand, frozen=True, kw_only=True):
@@ -97,6 +99,8 @@ class Fail(NodeCommand, frozen=True, kw_only=True):
     retryable: bool = True
     retry_after: float | None = None
     not_done: bool = False
+    ask: str = ""
+    """The worker's last wish to begin this attempt, if it had one."""
     """True if the effect certainly did not happen (rule 33)."""
     started_at: float | None = None
     worker: str = ""
@@ -106,6 +110,8 @@ class Lapse(NodeCommand, frozen=True, kw_only=True):
     """The worker is gone: it died while it ran the attempt, or it handed the work back."""
 
     reason: Literal["crashed", "handed_back"] = "crashed"
+    ask: str = ""
+    """The wish to begin after which the worker certainly did not begin: it gave up before it heard of a grant."""
 
 
 class Withdraw(NodeCommand, frozen=True, kw_only=True):

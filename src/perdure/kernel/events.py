@@ -189,6 +189,8 @@ class RunUndelivered(Event, frozen=True, kw_only=True, tag="run.undelivered"):
 class NodeScheduled(NodeEvent, frozen=True, kw_only=True, tag="node.scheduled"):
     after: Literal["", "crashed", "handed_back"] = ""
     """Why the attempt before this one is over without an answer."""
+    unbegun: str = ""
+    """The wish to begin the attempt before, which was granted, and by which its worker certainly did not begin."""
 
 
 class NodesScheduled(Event, frozen=True, kw_only=True, tag="nodes.scheduled"):
@@ -198,6 +200,8 @@ class NodesScheduled(Event, frozen=True, kw_only=True, tag="nodes.scheduled"):
 class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
     worker: str = ""
     undo: bool = False
+    ask: str = ""
+    """The wish to begin that this start answers."""
 
 
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
@@ -268,6 +272,7 @@ class NodeHeld(NodeEvent, frozen=True, kw_only=True, tag="node.held"):
     after: Literal["", "crashed", "handed_back"] = ""
     detail: str = ""
     """Which worker lacks what, for people, when the reason is `no_worker`."""
+    unbegun: str = ""
 
 
 class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):

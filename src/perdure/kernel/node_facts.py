@@ -67,6 +67,7 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, af
         activation.retry_at = None
     stop_waiting(state, activation)
     activation.attempt, activation.begun, activation.started_at = place.attempt, False, None
+    activation.ask = ""
     activation.checkpoints = 0
     activation.reason, activation.detail, activation.scheduled_at, activation.worker = "", "", event.at, ""
     set_state(state, activation, N.QUEUED)
@@ -95,7 +96,10 @@ def _ready(state: State, activation: Activation, event: e.Event) -> None:
 @folds(e.NodeHeld)
 def _node_held(state: State, event: e.NodeHeld) -> None:
     _hold_back(state, event, event, event.reason, event.after)
-    get(state, event).detail = event.detail
+    activation = get(state, event)
+    activation.detail = event.detail
+    if event.unbegun:
+        activation.begun, activation.ask, activation.started_at = False, "", None
     _count_crash(state, event)
 
 
@@ -136,7 +140,7 @@ def _node_started(state: State, event: e.NodeStarted) -> None:
         undo = undo_of(state, activation)
         undo.state, undo.started_at = "running", event.at
         return
-    activation.begun, activation.worker = True, event.worker
+    activation.begun, activation.worker, activation.ask = True, event.worker, event.ask
     began(state, activation, event.at)
     clear_timer(state, timer_name(state, "queue", activation))
     set_state(state, activation, N.RUNNING)

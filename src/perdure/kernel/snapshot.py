@@ -16,7 +16,7 @@ from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Line
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 8
+SNAPSHOT_VERSION = 9
 
 _PLAIN = (
     "run_id",

@@ -150,6 +150,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     ended_seq: int = 0
     begun: bool = False
     """The current attempt is known to have been claimed by a worker."""
+    ask: str = ""
+    """The wish by which that worker may begin, if it had to wish."""
     output: Any = None
     output_ref: str | None = None
     size: int = 0

@@ -89,7 +89,7 @@ class Broker(LocalTransport):
         """Let another coordinator read: what the previous one had not acknowledged is read again (PROTOCOL 17)."""
         self.redeliver()
         self._begin_requests.extendleft(
-            BeginRequest(held.task, held.worker)
+            self._wishes[task_id]
             for task_id in self._begin_answers
             if (held := self._held.get(task_id)) is not None and held.worker is not None
         )
@@ -122,7 +122,7 @@ class Broker(LocalTransport):
         for task_id in list(self._begin_answers):
             held = self._held.get(task_id)
             if held is not None and held.worker is not None and self._partition(held.task.run_id) in partitions:
-                self._begin_requests.append(BeginRequest(held.task, held.worker))
+                self._begin_requests.append(self._wishes[task_id])
         _wake_all(self._receivers)
 
     def share_in(self, link: SimTransport, partitions: Collection[int]) -> None:
@@ -313,10 +313,10 @@ class SimTransport:
         receiving = self._broker.receive_begin_for(self) if self._divided else self._broker.receive_begin()
         return await self._wait("receive_begin", receiving)  # type: ignore[no-any-return]
 
-    async def grant_begin(self, task_id: str, granted: bool) -> None:
+    async def grant_begin(self, task_id: str, granted: bool, ask: str = "") -> None:
         if granted:
             self._world.checks.granted(task_id)
-        await self._call("grant_begin", self._broker.grant_begin, task_id, granted)
+        await self._call("grant_begin", self._broker.grant_begin, task_id, granted, ask)
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
         return await self._call("find_missing", self._broker.find_missing, task_ids)  # type: ignore[no-any-return]
@@ -358,9 +358,9 @@ class SimTransport:
         claiming = self._broker.claim(worker, queues, limit, types, functions, lacking)
         return await self._wait("claim", claiming)  # type: ignore[no-any-return]
 
-    async def begin(self, task: Task, worker: str) -> bool:
+    async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
         seconds = None if self._local else BEGIN_SECONDS
-        return bool(await self._wait("begin", self._broker.begin(task, worker), seconds))
+        return bool(await self._wait("begin", self._broker.begin(task, worker, ask), seconds))
 
     async def report(self, results: Sequence[Result]) -> None:
         await self._send("report", results, self._broker.report)

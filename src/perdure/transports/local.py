@@ -75,6 +75,8 @@ class LocalTransport:
         self._receivers: deque[asyncio.Future[None]] = deque()
         self._reporters: deque[asyncio.Future[None]] = deque()
         self._begin_requests: deque[BeginRequest] = deque()
+        self._wishes: dict[str, BeginRequest] = {}
+        """The requests that wait for their answer, by task."""
         self._begin_receivers: deque[asyncio.Future[None]] = deque()
         self._begin_answers: dict[str, asyncio.Future[bool]] = {}
         self._lock = threading.Lock()
@@ -161,8 +163,10 @@ class LocalTransport:
             await self._wait(self._begin_receivers)
         return self._begin_requests.popleft()
 
-    async def grant_begin(self, task_id: str, granted: bool) -> None:
+    async def grant_begin(self, task_id: str, granted: bool, ask: str = "") -> None:
         self._check_open()
+        if ask and task_id in self._wishes and self._wishes[task_id].ask != ask:
+            return  # that wish was given up
         answer = self._begin_answers.pop(task_id, None)
         if answer is not None and not answer.done():
             answer.set_result(granted)
@@ -227,7 +231,7 @@ class LocalTransport:
                 return [held.task for held in taken]
             await self._wait_for_task(queues)
 
-    async def begin(self, task: Task, worker: str) -> bool:
+    async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
         self._check_open()
         task_id = task.task_id
         held = self._held.get(task_id)
@@ -235,12 +239,14 @@ class LocalTransport:
             return False
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._begin_answers[task_id] = answer
-        self._begin_requests.append(BeginRequest(task, worker))
+        self._wishes[task_id] = BeginRequest(task, worker, ask)
+        self._begin_requests.append(self._wishes[task_id])
         _wake_one(self._begin_receivers)
         try:
             return await answer
         finally:
             self._begin_answers.pop(task_id, None)
+            self._wishes.pop(task_id, None)
 
     async def report(self, results: Sequence[Result]) -> None:
         self._check_open()

@@ -74,3 +74,19 @@ async def test_a_begin_given_up_can_be_asked_again(transport):
         await soon(transport.receive_begin())
         await transport.grant_begin(ONCE.task_id, True)
         assert await soon(again) is True
+
+
+async def test_a_wish_has_a_name_and_is_answered_by_it(transport):
+    """An answer to a wish that was given up begins nothing for the next one, which is answered by itself."""
+    await claimed(transport)
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(transport.begin(ONCE, "w1", "one"))
+        assert (await soon(transport.receive_begin())).ask == "one"
+        first.cancel()
+        await settle()
+        second = group.create_task(transport.begin(ONCE, "w1", "two"))
+        assert (await soon(transport.receive_begin())).ask == "two"
+        await transport.grant_begin(ONCE.task_id, True, "one")
+        assert await is_waiting(second)
+        await transport.grant_begin(ONCE.task_id, False, "two")
+        assert await soon(second) is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.values import Wait
 from perdure.model import compile_definition
@@ -78,6 +79,12 @@ def end_child(run: Run, child_id: str, state: str, generation: int = 1, **fields
 def effects(run: Run, kind: type[Any]) -> list[Any]:
     """What the last command asked for, of this kind."""
     return [effect for effect in run.effects if isinstance(effect, kind)]
+
+
+def violations(run: Run) -> list[Any]:
+    """What the checker finds in the journal of the run."""
+    checker = Checker(run.state.library)
+    return [found for event in run.journal for found in checker.feed(event)]
 
 
 def noting(seen: list[Any], verdict: Any) -> Any:

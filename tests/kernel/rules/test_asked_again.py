@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from perdure.invariants import Checker
 from perdure.kernel import commands as c
-from tests.kernel.driver import Run
-from tests.kernel.rules.graphs import UNDO, human, node, start, undone
+from tests.kernel.rules.graphs import UNDO, human, node, start, undone, violations
 from tests.kernel.rules.test_patches import patch
 
 WITHOUT = "'pay' runs only after the approval 'ask'; it would run without it"
@@ -17,11 +15,6 @@ STRICT = {"approvers": ["ann", "bob"], "quorum": 2}
 
 def ask(*after: str, **keys: Any) -> dict[str, Any]:
     return human("ask", *after, **{"compensator": UNDO, "rejection_path": ["no"], **keys})
-
-
-def violations(run: Run) -> list[Any]:
-    checker = Checker(run.state.library)
-    return [found for event in run.journal for found in checker.feed(event)]
 
 
 def refused(run: Any, *nodes: dict[str, Any]) -> None:

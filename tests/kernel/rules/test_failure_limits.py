@@ -17,6 +17,7 @@ from tests.kernel.rules.graphs import (
     node,
     start,
     undone,
+    violations,
 )
 
 MAP = {
@@ -306,6 +307,68 @@ def test_rule_33_a_worker_lost_before_the_start_is_certain(reason):
     run = once()
     run.lapse("pay", reason=reason)
     assert (run.state_of("pay"), run.get("pay").attempt) == ("queued", 2)
+
+
+def test_rule_33_a_worker_that_gave_up_its_wish_has_not_begun():
+    """It was granted, and the worker heard nothing of that: the attempt is queued again, and not parked."""
+    run = start(node("x", effect="at_most_once"))
+    run.begin("x", worker="w1", ask="one")
+    run.lapse("x", reason="handed_back", ask="one")
+    assert (run.state_of("x"), run.get("x").attempt, run.dispatched()) == ("queued", 2, {"x"})
+    run.lapse("x", reason="handed_back", ask="one", attempt=1)  # delivered twice
+    run.begin("x", worker="w2", ask="two")
+    run.lapse("x", reason="handed_back", ask="one")
+    assert run.state_of("x") == "parked", "nobody knows what the worker does that was granted the second wish"
+    assert violations(run) == []
+
+
+@pytest.mark.parametrize("said", [{"ask": ""}, {"ask": "two"}, {"ask": "one", "reason": "crashed"}])
+def test_rule_33_only_the_wish_that_was_granted_says_that_nothing_began(said):
+    run = start(node("x", effect="at_most_once"))
+    run.begin("x", worker="w1", ask="one")
+    run.lapse("x", **{"reason": "handed_back", **said})
+    assert (run.state_of("x"), run.get("x").error.code) == ("parked", "worker_lost")
+
+
+def test_rule_33_what_was_granted_and_not_begun_is_held_in_a_run_that_ends():
+    run = start(node("x", effect="at_most_once"), node("y"))
+    run.begin("x", worker="w1", ask="one")
+    run.fail("y")
+    run.lapse("x", reason="handed_back", ask="one")
+    assert run.status == "failed"
+    assert "node.parked" not in run.types()
+    run.tell(c.Retry)
+    run.begin("x", worker="w1", ask="two")
+    run.complete("x")
+    assert violations(run) == []
+
+
+def test_rule_17_an_iteration_does_not_wait_for_what_was_granted_and_not_begun():
+    run = start(node("h"), node("x", "h", effect="at_most_once"), node("l", "h", loop=again("h")), node("z", "l"))
+    run.complete("h", scope=(1,))
+    run.begin("x", (1,), worker="w1", ask="one")
+    run.complete("l", AGAIN, (1,))
+    assert run.state_of("h", (2,)) == "pending"
+    run.lapse("x", (1,), reason="handed_back", ask="one")
+    assert (run.state_of("x", (1,)), run.state_of("h", (2,))) == ("cancelled", "queued")
+    assert violations(run) == []
+
+
+@pytest.mark.parametrize("said", [{"worker": "w1"}, {"ask": "one"}])
+def test_rule_33_who_began_may_say_that_nothing_was_done(said):
+    run = start(node("x", effect="at_most_once", retry={"max_attempts": 3}))
+    run.begin("x", worker="w1", ask="one")
+    run.fail("x", retryable=True, not_done=True, **said)
+    assert run.state_of("x") == "retrying"
+
+
+@pytest.mark.parametrize("said", [{"worker": "w2"}, {"worker": "w1", "ask": "two"}])
+def test_rule_33_who_did_not_begin_knows_nothing_of_the_effect(said):
+    """A copy of the task came to another worker, which failed before it could wish to begin."""
+    run = start(node("x", effect="at_most_once", retry={"max_attempts": 3}))
+    run.begin("x", worker="w1", ask="one")
+    run.fail("x", retryable=True, not_done=True, **said)
+    assert run.state_of("x") == "parked"
 
 
 def test_rule_33_what_certainly_was_not_done_may_be_retried():

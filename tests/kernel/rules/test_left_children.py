@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Wait
 from tests.kernel.driver import Run
-from tests.kernel.rules.graphs import AGAIN, again, child, effects, end_child, items, node, start
+from tests.kernel.rules.graphs import AGAIN, again, child, effects, end_child, items, node, start, violations
 
 CHILD: dict[str, Any] = {"id": "w", "type": "workflow", "config": {"workflow": "inner"}}
 EACH: dict[str, Any] = {
@@ -73,11 +72,6 @@ def parked_in_a_run_that_ends() -> tuple[Run, str]:
 
 def stops(run: Run) -> list[c.StopChild]:
     return [effect for effect in outstanding(run.state) if isinstance(effect, c.StopChild)]
-
-
-def violations(run: Run) -> list[Any]:
-    checker = Checker(run.state.library)
-    return [found for event in run.journal for found in checker.feed(event)]
 
 
 @pytest.mark.parametrize(

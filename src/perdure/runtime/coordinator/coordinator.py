@@ -384,7 +384,7 @@ class Coordinator:
                 if message.refused:
                     refused.append(message.delivery.receipt)
             elif isinstance(message, BeginAsked) and self.share.still_holds(message.run_id):
-                await self.transport.grant_begin(message.request.task.task_id, message.granted)
+                await self.transport.grant_begin(message.request.task.task_id, message.granted, message.request.ask)
         if receipts:
             await self.transport.acknowledge(receipts, refused)
         for asked, answer in batch.answers:
@@ -415,7 +415,7 @@ class Coordinator:
         if isinstance(message, Reported):
             batch.receipts.append(message.delivery.receipt)
         if isinstance(message, BeginAsked):
-            await self.transport.grant_begin(message.request.task.task_id, False)
+            await self.transport.grant_begin(message.request.task.task_id, False, message.request.ask)
         if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: no run is left to hear it
             await self.journal.delete_notices([message.notice_id])
         if isinstance(message, Asked):
@@ -572,7 +572,7 @@ class Coordinator:
                 if not isinstance(error, UnknownEvent):  # else kept for a process that can read the run (PROTOCOL 8)
                     batch.receipts.append(message.delivery.receipt)
             elif isinstance(message, BeginAsked):
-                await self.transport.grant_begin(message.request.task.task_id, False)
+                await self.transport.grant_begin(message.request.task.task_id, False, message.request.ask)
             elif isinstance(message, Asked) and message.future is not None and not message.future.done():
                 message.future.set_result(c.Refused("quarantined", reason))
         known = Quarantined(f"run {run_id} is quarantined: {reason}")

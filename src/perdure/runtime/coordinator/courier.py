@@ -67,11 +67,11 @@ class Courier:
         _keep(self._refused, refused)
         await self._send_receipts()
 
-    async def grant_begin(self, name: str, granted: bool) -> None:
+    async def grant_begin(self, name: str, granted: bool, ask: str = "") -> None:
         """Tell a worker whether it may begin. One that hears nothing hands the attempt back, and says that it did not
         begin."""
         try:
-            await self._transport.grant_begin(name, granted)
+            await self._transport.grant_begin(name, granted, ask)
         except TransportUnavailable as error:
             _note(error, f"the answer to {name}")
 

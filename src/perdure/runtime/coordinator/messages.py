@@ -42,6 +42,7 @@ class Reported:
     def command(self, clock: Clock, state: State) -> c.Command:
         result = self.delivery.result
         about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": result.address}
+        unbegun = result.ask if result.not_done else ""
         match result.kind:
             case "completed":
                 # The output of a compensator is recorded and never read again.
@@ -58,7 +59,7 @@ class Reported:
                 )
             case "failed" if result.stopped and state.state in _GOING_ON:
                 # The run did not ask for the stop: the transport forgot the claim, or delivered the task twice (T1).
-                return c.Lapse(**about, reason="handed_back")
+                return c.Lapse(**about, reason="handed_back", ask=unbegun)
             case "failed":
                 return c.Fail(
                     **about,
@@ -66,11 +67,12 @@ class Reported:
                     retryable=result.retryable,
                     retry_after=result.retry_after,
                     not_done=result.not_done,
+                    ask=result.ask,
                     started_at=result.started_at,
                     worker=result.worker,
                 )
             case "handed_back":
-                return c.Lapse(**about, reason="handed_back")
+                return c.Lapse(**about, reason="handed_back", ask=unbegun)
             case "checkpointed":
                 data = result.output if result.output_ref is None else BlobRef(result.output_ref)
                 size = result.size + len(result.step)
@@ -152,7 +154,7 @@ class BeginAsked:
         self.granted = False
 
     def command(self, at: float) -> c.Begin:
-        return c.Begin(at=at, address=self.request.task.address, worker=self.request.worker)
+        return c.Begin(at=at, address=self.request.task.address, worker=self.request.worker, ask=self.request.ask)
 
 
 class Inline:

@@ -25,6 +25,7 @@ SMALL_BYTES = 1024
 
 class Attempt:
     __slots__ = (
+        "ask",
         "checkpoints",
         "ending",
         "handle",
@@ -51,6 +52,8 @@ class Attempt:
         self.started: float | None = None
         """When the handler was called, by the monotonic clock; None until then."""
         self.started_at: float | None = None
+        self.ask = ""
+        """The last wish to begin, of an effect that may happen at most once."""
         self.last_heartbeat = 0.0
         self.ending: End = ""
         """Why the attempt was told to end, if it was; the first reason stays."""
@@ -166,5 +169,6 @@ class Attempt:
             incarnation=task.incarnation,
             started_at=self.started_at,
             worker=worker,
+            ask=self.ask,
             **fields,
         )

@@ -162,8 +162,9 @@ class Execution:
         self._release(attempt)
 
     async def _is_granted(self, attempt: Attempt) -> bool:
+        attempt.ask = self._clock.new_id()
         try:
-            return await self._transport.begin(attempt.task, self.worker_id)
+            return await self._transport.begin(attempt.task, self.worker_id, attempt.ask)
         except TransportUnavailable as error:
             # The start may be in the journal, but nothing was started here, and the result says so.
             _log.warning("worker %s cannot ask to begin %s: %s", self.worker_id, attempt.task_id, error)

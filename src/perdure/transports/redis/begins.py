@@ -58,11 +58,11 @@ class Begins:
 
     # worker
 
-    async def begin(self, task: Task, worker: str) -> bool:
+    async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
         if not await self._is_claimed(task, worker):
             return False
         partition = partition_of(task.run_id, self._count)
-        wish = Wish(ask=self._clock.new_id(), process=self._process, worker=worker, task=task)
+        wish = Wish(ask=ask or self._clock.new_id(), process=self._process, worker=worker, task=task)
         value = self._messages.encode_lines("begin", wish, task.tenant)
         ticket = Ticket()
         done = self._wakes.on([self._keys.wake_process(self._process)], ticket.wake)
@@ -187,10 +187,10 @@ class Begins:
             await self._answer(task_id, value, wish, said)
             return
         self._asked[task_id] = (value, wish)
-        self._ready.append(BeginRequest(wish.task, wish.worker))
+        self._ready.append(BeginRequest(wish.task, wish.worker, wish.ask))
 
-    async def grant_begin(self, task_id: str, granted: bool) -> None:
-        known = self._asked.pop(task_id, None)
+    async def grant_begin(self, task_id: str, granted: bool, ask: str = "") -> None:
+        known = self._asked.get(task_id)
         if known is None:
             value = await self._link.call("HGET", self._keys.begins(self._partition(task_id)), task_id)
             if value is None:
@@ -200,6 +200,9 @@ class Begins:
             except EnvelopeRefused:
                 return
         value, wish = known
+        if ask and wish.ask != ask:  # the worker gave that wish up, and this one is answered by itself
+            return
+        self._asked.pop(task_id, None)
         answer = Answer(tenant=wish.task.tenant, ask=wish.ask, task_id=task_id, granted=granted)
         said = self._messages.encode_lines("grant", answer, wish.task.tenant)
         self._answered[wish.ask] = said

@@ -189,8 +189,8 @@ class RedisTransport:
     async def receive_begin(self) -> BeginRequest:
         return await self._open._begins.receive_begin()
 
-    async def grant_begin(self, task_id: str, granted: bool) -> None:
-        await self._open._begins.grant_begin(task_id, granted)
+    async def grant_begin(self, task_id: str, granted: bool, ask: str = "") -> None:
+        await self._open._begins.grant_begin(task_id, granted, ask)
 
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
         return await self._open._tasks.find_missing(task_ids, self.list_workers, self._results.find_reported)
@@ -234,8 +234,8 @@ class RedisTransport:
     ) -> list[Task]:
         return await self._open._claims.claim(worker, queues, limit, types, functions, lacking)
 
-    async def begin(self, task: Task, worker: str) -> bool:
-        return await self._open._begins.begin(task, worker)
+    async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
+        return await self._open._begins.begin(task, worker, ask)
 
     async def report(self, results: Sequence[Result]) -> None:
         await self._open._results.report(results)
