@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sqlite3
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from perdure.journal import RunFilter
+from perdure.journal import JournalCorrupt, RunFilter
 from perdure.kernel.state import RunState
+from perdure.runtime.coordinator import loaded
+from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.parts import EngineStopped
+from tests.doubles.fake_clock import FakeClock
+from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
@@ -77,6 +84,80 @@ async def test_one_corrupt_run_of_twenty_is_quarantined_and_the_others_complete(
     async with running(tmp_path) as engine:
         assert (await ask(engine, "signal", "r7", name="go")).code == "quarantined"
         assert (await engine.journal.get_run("r7")).quarantined == record.quarantined
+
+
+def damage(path, run_id: str, table: str) -> None:
+    """Break what the database file says of a run in a table: the page on which its large value goes on names a next page
+    that is not there."""
+    file = path / "perdure.db"
+    whole, before = file.read_bytes(), find_readable(file)
+    size = int.from_bytes(whole[16:18], "big")
+    for found in re.finditer(rb"<%s>x+" % run_id.encode(), whole):  # also where older snapshots were
+        rest = int.from_bytes(whole[found.end() : found.end() + 4], "big")
+        at = (rest - 1) * size
+        if 0 < at < len(whole):
+            file.write_bytes(whole[:at] + b"\xff\xff\xff\xf0" + whole[at + 4 :])
+            if find_readable(file) == before - {(run_id, table)} != before:
+                return
+    raise AssertionError(f"nothing of {run_id} goes on elsewhere in {table}")
+
+
+def find_readable(file) -> set[tuple[str, str]]:
+    """Which runs can be read, and in which tables."""
+    found = set()
+    connection = sqlite3.connect(file)
+    for run_key, run_id in connection.execute("SELECT run_key, run_id FROM runs").fetchall():
+        for table in ("events", "snapshots"):
+            try:
+                if connection.execute(f"SELECT body FROM {table} WHERE run_key = ?", (run_key,)).fetchall():
+                    found.add((run_id, table))
+            except sqlite3.DatabaseError:
+                continue
+    connection.close()
+    return found
+
+
+async def prepare_large(path, number: int, monkeypatch) -> None:
+    monkeypatch.setattr(loaded, "SNAPSHOT_EVERY", 1)
+    async with running(path) as engine:
+        ir, _ = await engine.workflows.register(compiled(WAITING))
+        for one in range(number):
+            inputs = {"text": f"<r{one}>" + "x" * 20_000}
+            await engine.runs.request(Request(kind="start", run_id=f"r{one}", ir=ir.hash, inputs=inputs))
+        for one in range(number):
+            await until(engine, lambda state: state_of(state, "w") == "waiting", f"r{one}")
+
+
+@pytest.mark.parametrize("table", ["events", "snapshots"])
+async def test_what_a_damaged_database_lost_of_one_run_keeps_no_other_from_going_on(tmp_path, monkeypatch, table):
+    """It was read again and again for ever, and whoever asked for it was not answered."""
+    await prepare_large(tmp_path, 5, monkeypatch)
+    damage(tmp_path, "r2", "snapshots")
+    if table == "events":
+        damage(tmp_path, "r2", "events")
+    async with running(tmp_path) as engine:
+        asking = asyncio.gather(*(ask(engine, "signal", f"r{one}", name="go") for one in range(5)))
+        replies = await asyncio.wait_for(asking, 30)
+        lost = [2] if table == "events" else []
+        assert [one for one, reply in enumerate(replies) if reply.code == "quarantined"] == lost
+        for one in range(5):
+            if one not in lost:
+                assert (await ended(engine, f"r{one}")).state is R.COMPLETED
+        record = await engine.journal.get_run("r2")
+        assert ("its events cannot be read" in (record.quarantined or "")) is bool(lost)
+
+
+async def test_a_run_is_not_blamed_for_a_database_of_which_nothing_can_be_read(tmp_path) -> None:
+    clock = FakeClock()
+    journal: Any = MemoryJournal(Store(4), clock=clock)
+
+    async def fail(*about: Any) -> Any:
+        raise JournalCorrupt("it is no database")
+
+    journal.read_events = journal.incarnation = fail
+    record: Any = SimpleNamespace(run_id="r", seq=3)
+    with pytest.raises(JournalCorrupt):
+        await loaded.load_from(journal, fail, record, None)
 
 
 async def test_events_that_are_missing_are_noticed(tmp_path):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from perdure.clock import system
+from perdure.journal import JournalCorrupt, JournalUnavailable
 from perdure.journals.coalescer import Coalescer
 
 
@@ -99,3 +100,39 @@ async def test_who_is_cancelled_just_when_it_should_ask_for_the_others_hands_tha
     ]
     assert len([one for one in found if isinstance(one, str)]) >= 4
     assert await coalescer.ask(9) == "answer 9"
+
+
+@pytest.mark.parametrize("kind", [JournalCorrupt, ValueError])
+async def test_what_one_question_asks_for_may_be_damaged_and_the_others_are_answered(kind):
+    statements: list[list[int]] = []
+
+    async def ask_all(keys):
+        statements.append(keys)
+        if 2 in keys:
+            raise kind("damaged")
+        return {key: f"answer {key}" for key in keys}
+
+    coalescer = Coalescer(ask_all, system, most=100, at_once=1)
+    for order in ((1, 2, 3), (2, 1, 3)):  # whoever leads
+        found = await asyncio.gather(*map(coalescer.ask, order), return_exceptions=True)
+        assert {key: str(one) for key, one in zip(order, found, strict=True)} == {
+            1: "answer 1",
+            2: "damaged",
+            3: "answer 3",
+        }
+    assert await coalescer.ask(1) == "answer 1"
+
+
+async def test_an_outage_is_met_once_and_not_by_each_question():
+    statements: list[list[int]] = []
+
+    async def ask_all(keys):
+        statements.append(keys)
+        if len(keys) > 1 and len(statements) == 1:
+            raise JournalCorrupt("damaged")
+        raise JournalUnavailable("away")
+
+    coalescer = Coalescer(ask_all, system, most=100, at_once=1)
+    found = await asyncio.gather(*map(coalescer.ask, (1, 2, 3)), return_exceptions=True)
+    assert [str(one) for one in found] == ["away"] * 3
+    assert statements == [[1, 2, 3], [1]]

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from perdure.clock import Clock
+from perdure.errors import StoreUnavailable
+from perdure.journal import JournalCorrupt
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -22,6 +24,18 @@ class _Lead:
 
 
 _LEAD = _Lead()
+
+
+class _Failed:
+    """The error of one question."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether no question can be answered now."""
+    return isinstance(error, StoreUnavailable) and not isinstance(error, JournalCorrupt)
 
 
 class Coalescer(Generic[Key, Answer]):
@@ -65,7 +79,7 @@ class Coalescer(Generic[Key, Answer]):
             await self._clock.sleep(0)  # one turn of the loop, no time: callers that ask now come along
             while self._waiting and len(taken) < self._most - 1:
                 taken.append(self._waiting.popleft())
-            answers = await self._ask_all(list(dict.fromkeys([key, *(other for other, _ in taken)])))
+            answers = await self._ask_together(list(dict.fromkeys([key, *(other for other, _ in taken)])))
         except Exception as error:
             for _, future in taken:
                 if not future.done():
@@ -76,11 +90,36 @@ class Coalescer(Generic[Key, Answer]):
             raise
         else:
             for other, future in taken:
-                if not future.done():
-                    future.set_result(answers.get(other))
-            return answers.get(key)
+                answer = answers.get(other)
+                if future.done():
+                    continue
+                if isinstance(answer, _Failed):
+                    future.set_exception(answer.error)
+                else:
+                    future.set_result(answer)
+            own = answers.get(key)
+            if isinstance(own, _Failed):
+                raise own.error
+            return own
         finally:
             self._pass_on()
+
+    async def _ask_together(self, keys: list[Key]) -> Mapping[Key, Answer | _Failed]:
+        """The answers; where what one question asks for may be damaged, each question is asked by itself."""
+        try:
+            return await self._ask_all(keys)
+        except Exception as error:
+            if len(keys) == 1 or _is_outage(error):
+                raise
+        found: dict[Key, Answer | _Failed] = {}
+        for key in keys:
+            try:
+                found |= await self._ask_all([key])
+            except Exception as error:
+                if _is_outage(error):
+                    raise
+                found[key] = _Failed(error)
+        return found
 
     def _pass_on(self) -> None:
         while self._waiting:

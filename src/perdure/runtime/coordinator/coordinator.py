@@ -21,7 +21,16 @@ from perdure.clock import Clock
 from perdure.contents import Contents
 from perdure.errors import StoreUnavailable
 from perdure.expressions.errors import NotAtHand
-from perdure.journal import Accepted, Commit, Exists, Fenced, Journal, JournalUnavailable, OutcomeUnknown
+from perdure.journal import (
+    Accepted,
+    Commit,
+    Exists,
+    Fenced,
+    Journal,
+    JournalCorrupt,
+    JournalUnavailable,
+    OutcomeUnknown,
+)
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.events import UnknownEvent
@@ -32,6 +41,7 @@ from perdure.runtime.coordinator.batch import Answer, Batch
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
 from perdure.runtime.coordinator.courier import Courier
+from perdure.runtime.coordinator.damage import Damaged, append_each
 from perdure.runtime.coordinator.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.inbox import Handling
@@ -490,6 +500,8 @@ class Coordinator:
                     if outcome.incarnation != self.incarnation.number or commit.epoch is None:
                         raise self.incarnation.lost(outcome.incarnation)
                     fenced.add(commit.run_id)
+                case Damaged():
+                    await self._quarantine(commit.run_id, batch, outcome)
                 case _:
                     refused.add(commit.run_id)
         if fenced:
@@ -512,13 +524,17 @@ class Coordinator:
         """Append, however long the journal is away: meanwhile runs stand still, nothing is decided anew and nothing is
         lost."""
         delay = 0.05
+        damaged = False
         while True:
             try:
-                return await self.journal.append(commits)
+                return await (append_each(self.journal, commits) if damaged else self.journal.append(commits))
             except (JournalUnavailable, OutcomeUnknown) as error:
                 # The same commits again: the journal recognises one that was written after all by its id (J7).
                 if self._stopping:
                     raise
+                if isinstance(error, JournalCorrupt) and not damaged:  # some of them may be written nevertheless
+                    damaged = True
+                    continue
                 logger.warning("the journal cannot be written: %s; trying again in %.2f s", error, delay)
                 await self.clock.sleep(delay)
                 delay = min(delay * 2, 2.0)

@@ -18,6 +18,7 @@ from perdure.journal import (
     Commit,
     DeadLetterRow,
     Journal,
+    JournalCorrupt,
     RunRecord,
     Snapshot,
     StoredEvent,
@@ -219,7 +220,16 @@ class Loaded:
 
 async def load(journal: Journal, library: Library, record: RunRecord) -> State:
     """The state that a run's journal folds to, from its newest readable snapshot on."""
-    return await load_from(journal, library.get, record, await journal.find_snapshot(record.run_id))
+    return await load_from(journal, library.get, record, await find_kept(journal, record.run_id))
+
+
+async def find_kept(journal: Journal, run_id: str) -> Snapshot | None:
+    """The run's snapshot; None also where the database is damaged in its place, since the events decide."""
+    try:
+        return await journal.find_snapshot(run_id)
+    except JournalCorrupt as error:
+        logger.warning("run %s: its snapshot cannot be read: %s", run_id, error)
+        return None
 
 
 async def load_from(
@@ -244,7 +254,11 @@ async def load_from(
     after = state.seq
     weight = 0
     while True:
-        stored = await journal.read_events(run_id, after, _READ)
+        try:
+            stored = await journal.read_events(run_id, after, _READ)
+        except JournalCorrupt as error:
+            await journal.incarnation()  # raises where nothing can be read; otherwise the damage is this run's alone
+            raise IntegrityError(f"run {run_id}: its events cannot be read: {error}") from error
         for one in stored:
             weight += cost(one.body)
             if weight > LARGE_BYTES:  # how many events are read at once says nothing of what each takes

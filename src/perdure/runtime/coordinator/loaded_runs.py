@@ -11,7 +11,7 @@ from perdure.journal import Journal
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.library import Library
-from perdure.runtime.coordinator.loaded import Loaded, load_from
+from perdure.runtime.coordinator.loaded import Loaded, find_kept, load_from
 from perdure.runtime.coordinator.quarantine import Quarantined
 
 
@@ -39,7 +39,7 @@ class Memory:
                 return None
             if record.quarantined is not None:
                 raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
-            kept = await self._journal.find_snapshot(run_id)
+            kept = await find_kept(self._journal, run_id)
             with self._blame.on(run_id, record.seq):
                 state = await load_from(self._journal, self._library.get_now, record, kept)
             if state.imported:  # even if its row does not say so
