@@ -2,61 +2,91 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from perdure.contents import Contents
-from perdure.errors import NotFound
 from perdure.expressions.json_schema import SchemaInvalid, check
 from perdure.journal import Journal, RunRecord, StoredEvent
 from perdure.kernel import events as e
 
 _PAGE = 1000
 _DEEPEST = 5
+_MOST_RUNS = 64
+"""Long runs whose approvals are remembered."""
+
+
+class Forms:
+    """The forms of approvals, for those who vote. A long run is read once: where its approvals were requested is
+    remembered, and a vote reads what was written since."""
+
+    def __init__(self, journal: Journal, contents: Contents) -> None:
+        self._journal = journal
+        self._contents = contents
+        self._known: dict[str, _Requests] = {}
+
+    async def read(self, run_id: str, approval_id: str) -> Any:
+        """The form that the approval was requested with; None if it has no form or there is no such approval."""
+        record = await self._journal.find_run(run_id)
+        if record is None:
+            return None
+        event = None
+        if record.seq > _PAGE:
+            event = await self._look_up(record, approval_id)
+        if event is None:
+            event = await _find_request(self._journal, run_id, approval_id)
+        return None if event is None else await self._contents.resolve(record.row.tenant, event.form)
+
+    async def _look_up(self, record: RunRecord, approval_id: str) -> e.ApprovalRequested | None:
+        run_id = record.run_id
+        known = self._known.pop(run_id, None) or _Requests()
+        self._known[run_id] = known  # the last one asked for is the last one to be forgotten
+        while len(self._known) > _MOST_RUNS:
+            del self._known[next(iter(self._known))]
+        async with known.lock:  # who votes at the same time waits, and need not read the same
+            while known.seq < record.seq and (stored := await self._journal.read_events(run_id, known.seq, _PAGE)):
+                known.places.update((event.approval, event.seq) for event in _list_requests(stored))
+                known.seq = stored[-1].seq
+        seq = known.places.get(approval_id, 0)
+        found = _list_requests(await self._journal.read_events(run_id, seq - 1, 1)) if seq else []
+        if found and found[0].approval == approval_id:
+            return found[0]
+        self._known.pop(run_id, None)  # no such approval, or the database was restored since
+        return None
+
+
+class _Requests:
+    """Where approvals of one run were requested, up to an event."""
+
+    __slots__ = ("lock", "places", "seq")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.seq = 0
+        self.places: dict[str, int] = {}
 
 
 async def read_form(journal: Journal, contents: Contents, run_id: str, approval_id: str) -> Any:
-    """The form that the approval was requested with; None if it has no form or there is no such approval."""
-    record = await journal.find_run(run_id)
-    if record is None:
-        return None
-    event = None
-    if record.seq > _PAGE:
-        event = _find_request(await _read_around(journal, record, approval_id), approval_id)
+    """The form of one approval, for those who ask once."""
+    return await Forms(journal, contents).read(run_id, approval_id)
+
+
+async def _find_request(journal: Journal, run_id: str, approval_id: str) -> e.ApprovalRequested | None:
     after = 0
-    while event is None and (stored := await journal.read_events(run_id, after, _PAGE)):
-        event = _find_request(stored, approval_id)
-        after = stored[-1].seq
-    return None if event is None else await contents.resolve(record.row.tenant, event.form)
-
-
-def _find_request(stored: Sequence[StoredEvent], approval_id: str) -> e.ApprovalRequested | None:
-    for one in stored:
-        if one.type == "approval.requested":
-            event = e.decode(one.body)
-            if isinstance(event, e.ApprovalRequested) and event.approval == approval_id:
+    while stored := await journal.read_events(run_id, after, _PAGE):
+        for event in _list_requests(stored):
+            if event.approval == approval_id:
                 return event
+        after = stored[-1].seq
     return None
 
 
-async def _read_around(journal: Journal, record: RunRecord, approval_id: str) -> list[StoredEvent]:
-    """Events from the time on at which the approval was requested. A long run has many before it; where a clock was set
-    back they may be the wrong ones."""
-    try:
-        row = await journal.get_approval(approval_id)
-    except NotFound:
-        return []
-    low, high = 0, record.seq
-    while low < high:  # the first event of that time is behind `low`, and not behind `high`
-        middle = (low + high) // 2
-        found = await journal.read_events(record.run_id, middle, 1)
-        if found and found[0].at < row.requested_at:
-            low = middle + 1
-        else:
-            high = middle
-    return await journal.read_events(record.run_id, low, _PAGE)
+def _list_requests(stored: Sequence[StoredEvent]) -> list[e.ApprovalRequested]:
+    events = [e.decode(one.body) for one in stored if one.type == "approval.requested"]
+    return [event for event in events if isinstance(event, e.ApprovalRequested)]
 
 
 def check_form(form: Any, data: Any) -> list[str]:

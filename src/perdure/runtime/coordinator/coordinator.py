@@ -59,6 +59,7 @@ from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
 from perdure.runtime.coordinator.resumptions import Resumptions
 from perdure.runtime.coordinator.rulings import Rulings
+from perdure.runtime.forms import Forms
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import AT_ONCE, insist, side_by_side
 from perdure.secrets.vault import Vault
@@ -100,6 +101,7 @@ class Coordinator:
         self.clock = clock
         self.library = Library(journal, blobs)
         self.contents = Contents(blobs)
+        self.forms = Forms(journal, self.contents)
         self.incarnation = Incarnation(journal)
         self.share = Share(journal.partition_count, clock.monotonic)
         self.blame = Blame(clock)

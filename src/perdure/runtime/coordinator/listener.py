@@ -35,7 +35,7 @@ from perdure.runtime.coordinator.requests import (
     encode_request,
     key_outlived,
 )
-from perdure.runtime.forms import check_form, read_form
+from perdure.runtime.forms import check_form
 from perdure.runtime.patience import OutageLog, first_of
 
 logger = logging.getLogger("perdure.listener")
@@ -311,7 +311,7 @@ async def _check_vote(coordinator: Coordinator, request: Request) -> None:
     program."""
     name = request.approval
     try:
-        form = await read_form(coordinator.journal, coordinator.contents, request.run_id, name)
+        form = await coordinator.forms.read(request.run_id, name)
     except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:
         raise _Turned(error.code, f"the form of {name}: {error.message}") from None
     if problems := check_form(form, request.data):
