@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.archive import AuditEntry, VersionNote
+from perdure.journal import RunFilter
 from perdure.journals.postgres import migrate_postgres, open_postgres
 from perdure.journals.postgres import schema as postgres_schema
 from perdure.journals.sqlite import SqliteJournal
@@ -33,6 +34,9 @@ async def fill(journal) -> None:
 async def check(journal) -> None:
     assert await journal.register_workflow("orders", "h1", ir_hash="i", tenant="acme") == 1
     assert await journal.register_workflow("orders", "h2", ir_hash="i", tenant="acme") == 2
+    for tenant, expected in (("acme", ["lives"]), ("globex", [])):
+        tagged = await journal.list_runs(RunFilter(tenant=tenant, tag=("team", "red")))
+        assert [one.run_id for one in tagged.items] == expected
     archive = journal.archive
     assert [one.run_id for one in (await archive.list_users("acme", "orders", 2)).items] == ["lives"]
     await archive.create_key(key())

@@ -29,7 +29,7 @@ FROM generate_series(1, {RUNS}) n;
 INSERT INTO perdure.events
 SELECT run_id, n, 'node.completed', 1, CASE n WHEN 3 THEN commit_id END, 'body' FROM perdure.runs, generate_series(1, 3) n;
 INSERT INTO perdure.events SELECT 'run00000001', seq, 'node.completed', 1, NULL, 'body' FROM generate_series(4, 5000) seq;
-INSERT INTO perdure.run_tags SELECT 'team', ('t' || partition)::bytea, created_at, run_id FROM perdure.runs;
+INSERT INTO perdure.run_tags SELECT 'team', ('t' || partition)::bytea, created_at, run_id, tenant FROM perdure.runs;
 INSERT INTO perdure.snapshots SELECT run_id, 3, 1, 'state' FROM perdure.runs;
 INSERT INTO perdure.timers SELECT run_id, 'timer', created_at, partition FROM perdure.runs;
 INSERT INTO perdure.approvals (approval_id, run_id, node, state, tenant, requested_at, body)
@@ -101,7 +101,8 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("list_runs", {"parent": "parent10", **LIMIT}, "runs_by_parent"),
     ("list_runs", {"quarantined": True, **LIMIT}, "runs_quarantined"),
     ("list_runs_by_tag", {**TAG, **LIMIT}, "run_tags_pkey"),
-    ("list_runs_by_tag", {**TAG, "state": "running", "tenant": "tenant3", **LIMIT, **CURSOR}, "run_tags_pkey"),
+    ("list_runs_by_tag", {**TAG, "state": "running", "tenant": "tenant3", **LIMIT, **CURSOR}, "run_tags"),
+    ("list_runs_by_tag", {**TAG, "tenant": "small", **LIMIT, **CURSOR}, "run_tags_by_tenant"),
     ("list_approvals", LIMIT, "approvals_by_time"),
     ("list_approvals", {"state": "pending", **LIMIT, **PLACE}, "approvals_by_state"),
     ("list_approvals", {"state": "pending", "tenant": "tenant3", **LIMIT, **PLACE}, "approvals_by_tenant"),

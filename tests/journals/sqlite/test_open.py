@@ -17,6 +17,7 @@ from perdure.journal import (
     JournalCorrupt,
     JournalReadOnly,
     JournalUnavailable,
+    RunFilter,
 )
 from perdure.journals.sqlite import SqliteJournal, schema
 from tests.conformance.journal.commits import append, commit
@@ -174,4 +175,17 @@ async def test_a_table_that_is_missing_is_damage_not_the_callers_mistake(tmp_pat
         await journal.append([commit("r2")])
     with pytest.raises(JournalCorrupt):
         await journal.read_events("r1")
+    await journal.close()
+
+
+async def test_tags_that_an_earlier_version_writes_into_a_migrated_file_are_found_by_tenant(tmp_path):
+    """It had the file open when another process migrated it."""
+    journal = await SqliteJournal.open(tmp_path / "perdure.db")
+    await append(journal, commit("r1", tenant="acme"))
+    change(
+        tmp_path / "perdure.db",
+        "INSERT INTO run_tags (name, value, created_at, run_key) SELECT 'team', 'red', created_at, run_key FROM runs",
+    )
+    found = await journal.list_runs(RunFilter(tenant="acme", tag=("team", "red")))
+    assert [one.run_id for one in found.items] == ["r1"]
     await journal.close()

@@ -65,6 +65,8 @@ PLANS = [
     ("list_runs", {"parent": "p"}, "runs_by_parent"),
     ("list_runs", {"quarantined": True}, "runs_quarantined"),
     ("list_runs_by_tag", {}, "PRIMARY KEY (name=? AND value=?)"),
+    ("list_runs_by_tag", {"tenant": "t"}, "run_tags_by_tenant (tenant=? AND name=? AND value=?)"),
+    ("list_runs_by_tag", {"tenant": "t", "cursor_at": 1}, "run_tags_by_tenant (tenant=? AND name=? AND value=?"),
     ("list_runs_by_tag", {"cursor_at": 1, "state": "s", "workflow": "w"}, "PRIMARY KEY (name=? AND value=?"),
     ("list_approvals", {}, "approvals_by_time"),
     ("list_approvals", {"state": "s", "tenant": "t", "cursor_at": 1}, "approvals_by_state"),

@@ -154,8 +154,8 @@ class Appender:
         fields = (row.state, int(row.busy), row.ir, row.generation, row.started_at, row.ended_at, row.error)
         run = self._runs[commit.run_id] = Run(cursor.lastrowid, last, commit.commit_id, fields)
         if row.tags != b"{}":
-            tags = {"created_at": row.created_at, "run_key": run.key, "tags": row.tags.decode()}
-            self._connection.execute(text("append_create_tags"), tags)
+            named = {"created_at": row.created_at, "run_key": run.key, "tenant": row.tenant, "tags": row.tags.decode()}
+            self._connection.execute(text("append_create_tags"), named)
         if commit.idempotency is not None:
             self._create_idempotency(commit.idempotency, commit)
         return run

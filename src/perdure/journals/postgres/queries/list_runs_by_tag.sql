@@ -1,5 +1,5 @@
 -- As list_runs, led by the tag, whose index is in the same order.
-SELECT runs.run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
+SELECT runs.run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, runs.tenant, tags,
        generation, counter, busy, runs.created_at, started_at, ended_at, error, parent
 FROM perdure.run_tags t JOIN perdure.runs ON runs.run_id = t.run_id
 WHERE t.name = :tag_name
@@ -10,7 +10,7 @@ WHERE t.name = :tag_name
   AND parent = :parent                                        -- if parent
   AND parent IS NULL                                          -- if top
   AND (NOT busy OR EXISTS (SELECT 1 FROM perdure.runs AS child WHERE child.parent = runs.run_id AND child.ended_at IS NULL))    -- if may_wait
-  AND tenant = :tenant                                        -- if tenant
+  AND t.tenant = :tenant                                      -- if tenant
   AND quarantined IS NOT NULL                                 -- if quarantined
   AND quarantined IS NULL                                     -- if sound
   AND t.created_at >= :since                                  -- if since

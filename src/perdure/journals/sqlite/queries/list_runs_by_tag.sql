@@ -1,5 +1,5 @@
 -- As list_runs, led by the tag, whose index is in the same order.
-SELECT run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
+SELECT run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, runs.tenant, tags,
        generation, counter, busy, run_tags.created_at, started_at, ended_at, error, parent, run_tags.created_at, runs.run_key
 FROM run_tags CROSS JOIN runs ON runs.run_key = run_tags.run_key
 WHERE name = :tag_name
@@ -10,7 +10,7 @@ WHERE name = :tag_name
   AND parent = :parent                                                          -- if parent
   AND parent IS NULL                                                            -- if top
   AND (busy = 0 OR EXISTS (SELECT 1 FROM runs AS child WHERE child.parent = runs.run_id AND child.ended_at IS NULL))    -- if may_wait
-  AND tenant = :tenant                                                          -- if tenant
+  AND run_tags.tenant = :tenant                                                 -- if tenant
   AND quarantined IS NOT NULL                                                   -- if quarantined
   AND quarantined IS NULL                                                       -- if sound
   AND run_tags.created_at >= :since                                             -- if since
