@@ -60,24 +60,28 @@ class SystemClock:
 
 
 class OffsetClock:
-    """A clock set by a server's: processes that share a database agree on the time, whatever their machines say."""
+    """A clock set by a server's: processes that share a database agree on the time, whatever their machines say. Once it
+    is set, it counts by the monotonic clock: a machine whose clock is set ahead or back meanwhile changes nothing."""
 
     def __init__(self, inner: Clock) -> None:
         self._inner = inner
-        self._offset = 0.0
+        self._began: float | None = None
+        """The time at moment 0 of the monotonic clock; None until it is set."""
         self.monotonic = inner.monotonic
         self.sleep = inner.sleep
         self.random = inner.random
         self.new_id = inner.new_id
 
     def now(self) -> float:
-        return self._inner.now() + self._offset
+        return self._inner.now() if self._began is None else self._began + self._inner.monotonic()
 
     def set(self, now: float, asked_at: float) -> None:
         """Set the clock: it was `now` at the server some time after `asked_at` by this machine's monotonic clock; half
-        of that time is a fair guess."""
-        taken = self._inner.monotonic() - asked_at
-        self._offset = now + taken / 2 - self._inner.now()
+        of that time is a fair guess. A clock that may be right stays as it is, so that it does not go to and fro."""
+        unsure = (self._inner.monotonic() - asked_at) / 2
+        began = now - asked_at - unsure
+        if self._began is None or abs(began - self._began) > unsure:
+            self._began = began
 
 
 def new_key(size: int) -> bytes:

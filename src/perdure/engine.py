@@ -54,6 +54,7 @@ from perdure.runtime.patience import first_of, insist
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.runs import Runs
+from perdure.runtime.server_time import ServerTime
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker import capture
 from perdure.runtime.worker.claim_file import Claims, Owner, describe_process, root_of, this_process
@@ -72,6 +73,13 @@ _SETTLE_SECONDS = 5.0
 """The most seconds that writing the last results may take at shutdown."""
 CommitListener = Callable[[State, list[e.Event]], None]
 MakeListener = Callable[[Journal, Coordinator, Clock], Listener]
+
+
+def _server_time(clock: Clock, journal: Journal) -> ServerTime | None:
+    """What sets this clock by the database, if the database has one of its own."""
+    if not isinstance(clock, OffsetClock) or journal.leases is None:
+        return None
+    return ServerTime(clock, journal.leases)
 
 
 class Engine:
@@ -165,9 +173,12 @@ class Engine:
                 raise SettingsInvalid(
                     "redis_url is set and database_url is not postgresql://…; processes that share runs need both"
                 )
+        if is_postgres(url):
             clock = OffsetClock(clock)
         journal = await open_journal(url, clock, **(journal_options or {}))
         try:
+            if (time := _server_time(clock, journal)) is not None:
+                await time.ask()
             blobs = open_blobs(journal, url, settings.blob_url, clock)
         except BaseException:
             await journal.close()
@@ -212,6 +223,7 @@ class Engine:
             self.lock, self.holder = taken, None
             self.transport = self._make_transport()
             self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
+            self._keep_time()
             self._start(self.transport, Listener)
         if work and not self._works:
             self._works = True
@@ -233,7 +245,12 @@ class Engine:
             assert self._remote is not None, "only a distributed engine has something to connect to"
             self.transport = self._shared = await self._remote()
             self.handover.connect(self._shared)
+            self._keep_time()
         return self._shared
+
+    def _keep_time(self) -> None:
+        if (time := _server_time(self.clock, self.journal)) is not None:
+            self.parts.spawn("clock", time.run())
 
     async def _list_workers(self) -> list[WorkerSeen]:
         return await (await self.connect()).list_workers()
