@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.clock import OffsetClock, system
 from perdure.doctor import Finding, Report
 from perdure.doctor.repair import repair
 from perdure.kernel.state import RunState
@@ -71,10 +72,14 @@ async def test_a_decision_that_nobody_takes_in_time(tmp_path, on_timeout, end):
 
 
 async def test_an_escalated_approval_may_be_decided_by_others(tmp_path):
-    config = {"approvers": ["x"], "timeout_seconds": 0.2, "on_timeout": "escalate", "escalate_to": ["boss"]}
-    async with running(tmp_path) as engine:
+    """However slow the machine: the boss has an hour too, by a clock that is set forward by one."""
+    config = {"approvers": ["x"], "timeout_seconds": 3600, "on_timeout": "escalate", "escalate_to": ["boss"]}
+    clock = OffsetClock(system)
+    async with running(tmp_path, clock=clock) as engine:
         await start(engine, human(**config))
         approval = await approval_of(engine)
+        clock.set(system.now() + 3601, system.monotonic())
+        engine.timekeeper.look_soon()
         await until(engine, lambda state: state.approvals[approval].escalated)
         assert not (await ask(engine, "vote", approval=approval, by="boss")).refused
         assert (await ended(engine)).state is R.COMPLETED
