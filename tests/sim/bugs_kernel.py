@@ -138,6 +138,30 @@ def _() -> Iterator[None]:
         yield
 
 
+_WISHES = focused(
+    {"id": "a", "effect": "at_most_once"},
+    {"id": "b", "effect": "at_most_once", "dependencies": ["a"]},
+    {"id": "c", "effect": "at_most_once"},
+    rates={"transport_lose": 0.1, "transport_duplicate": 0.2, "transport_delay": 0.1},
+    shared=True,
+    handler_seconds=5.0,
+)
+"""Answers to wishes get lost, and copies of tasks come to workers whose wishes are not granted."""
+
+
+@bug("whoever hands an attempt back is believed that it did not begin", "V6", _WISHES)
+def _() -> Iterator[None]:
+    def lapses(real: Any) -> Any:
+        def lapse(d: Decider, command: c.Lapse) -> None:
+            believed = d.get(command).ask if command.reason == "handed_back" else ""
+            real(d, msgspec.structs.replace(command, ask=believed))
+
+        return lapse
+
+    with deciding(c.Lapse, lapses):
+        yield
+
+
 _POISON = focused(
     {"id": "a", "max_crashes": 2},
     {"id": "b", "max_crashes": 3},

@@ -13,6 +13,7 @@ import msgspec
 from perdure.blobs import parse_ref
 from perdure.invariants.model import ENDED, ERROR, RUN_OVER, TAKEN, Act, Model
 from perdure.kernel import events as e
+from perdure.kernel.address import Address
 from perdure.kernel.segments import decode as segments_of
 from perdure.kernel.segments import find_refs, pack
 from perdure.simulation import faults
@@ -58,12 +59,22 @@ class Promises:
         self._check_adopted(run_id, event)
         if world.generated:
             self._check_when(run_id, event, model)
+        if isinstance(event, e.NodeScheduled | e.NodeHeld) and event.unbegun:
+            self._check_unbegun(run_id, event, model)
         if isinstance(event, e.TimerFired) and event.at > now + 0.001 and "clock_jump" not in world.plan.rates:
             self._fail("W1", f"timer {event.timer} of run {run_id} fires {event.at - now:.3f} s before its time")
         if isinstance(event, e.RunCreated) and event.parent is not None and not world.rolled_back:
             parent = world.checks.checkers.get(event.parent[0])
             if parent is None or run_id not in parent.model.children:
                 self._fail("R6", f"run {run_id} is created for {event.parent[0]}, which started no such child")
+
+    def _check_unbegun(self, run_id: str, event: e.NodeScheduled | e.NodeHeld, model: Model) -> None:
+        """V6: what the journal says did not begin was not executed."""
+        attempt = event.attempt - isinstance(event, e.NodeScheduled)
+        task_id = Address(run_id, event.node, event.scope, event.item, attempt, model.generation).task_id
+        self._world.checks.rules.note(33)
+        if self._world.checks.executions[task_id] and not self._world.rolled_back:
+            self._fail("V6", f"{task_id} was executed, and the journal says that it did not begin")
 
     def check_left(self, open_runs: list[str]) -> None:
         """Rule 35: a child is stopped when its parent's node has ended, and not by the child. Asked when nothing goes
