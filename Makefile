@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check stress sim chaos cluster fuzz api attack bench pictures format lock clean
+.PHONY: help setup demo test check stress sim chaos cluster fuzz api attack bench peers pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -70,6 +70,9 @@ attack: setup ## every attack that worked once, on real servers of this machine,
 bench: setup ## measure speed; ARGS=distributed for several processes, ARGS=http for starts over HTTP
 	@$(PY) -m bench $(ARGS)
 
+peers: setup ## Perdure beside LangGraph, DBOS, Celery, Prefect, Temporal and Restate, by turns; QUICK=1 takes minutes
+	@$(PY) -m bench.peers $(if $(QUICK),--quick) $(ARGS)
+
 pictures: setup ## draw the pictures of the docs anew
 	@$(PY) -m examples.pictures
 
@@ -82,5 +85,5 @@ lock: ## renew requirements/dev.lock from pyproject.toml (needs uv)
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements/dev.lock
 
 clean: ## remove everything that was made here
-	@rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf $(VENV) .peers .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
