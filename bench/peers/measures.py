@@ -47,4 +47,4 @@ class Scale(NamedTuple):
 
 
 FULL = Scale(rounds=3, seconds=10.0, light_runs=300, limit_seconds=600.0, kill_runs=200, patience_seconds=120.0)
-QUICK = Scale(rounds=1, seconds=3.0, light_runs=60, limit_seconds=60.0, kill_runs=60, patience_seconds=45.0)
+QUICK = Scale(rounds=1, seconds=3.0, light_runs=60, limit_seconds=60.0, kill_runs=60, patience_seconds=60.0)

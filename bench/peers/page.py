@@ -15,13 +15,12 @@ PAGE = ROOT / "docs" / "operations" / "peers.md"
 TEXT = """# Beside the peers
 
 See how fast Perdure is beside other engines that survive a crash, and measure it on your own machine. `make peers` writes this page and its
-pictures; `make peers QUICK=1` takes minutes and trusts fewer repetitions. Do not edit it.
+pictures, so it is not edited by hand; `make peers QUICK=1` takes minutes instead of an hour, with fewer repetitions.
 
-Every subject does the same work on the same machine in the same run, one after the other, {rounds}, with nothing else of the run at work.
-Nodes do nothing, so the engine is what is measured. A figure is the median of the turns; each turn has a fresh database. What is durable is
-on disk before the next step begins, except where the second table of subjects says otherwise. The runs that are started at once are as many as suit
-each subject best; the number is in its program. **All subjects have two cores or what this machine has, and one process of each kind**: what a
-peer gives on ten machines is not the question here.
+Every subject does the same work on the same machine in the same run, {rounds}, each on a fresh database, while the others are stopped.
+Nodes do nothing, so the engines are what is measured. What a step did is on disk before the next begins, except where [Subjects](#subjects) says
+otherwise. A figure is the median of the turns. Each subject has one process of each kind, and as many runs under way at once as suit it best; the number is
+in its program. What a peer does on ten machines is not the question here.
 
 {quick}## Conditions
 
@@ -35,10 +34,9 @@ Times as good as the best peer in each row; below 1 is worse:
 
 {ratios}
 
-`> 60 s` was given up after that time. After `kill -9` (everything at once except PostgreSQL and Valkey, in the middle of {kill_runs} diamonds whose steps take
-20 ms), times count from the launch of the first process to the first step, and to the end of the last interrupted run. A step is done twice when it was under way or not
-yet written down: no engine can avoid that for the step at work. A run is lost when it has not ended {patience:.0f} s after the restart. The more runs are under way
-at once, the more are interrupted.
+`> n s` was given up after that time. After `kill -9` (everything at once except PostgreSQL and Valkey, in the middle of {kill_runs} diamonds whose steps take
+20 ms, at most 20 under way), times count from the launch of the first process to the first step, and to the end of the last interrupted run. A step is done twice when it was under way or not
+yet written down: no engine can avoid that for the step at work. A run is lost when it has not ended {patience:.0f} s after the restart.
 
 {pictures}
 

@@ -16,7 +16,10 @@ import perdure
 from bench.peers.perdure_embedded import build
 from bench.peers.program import Shape, end, main, spawn
 from perdure.client import ApiError
+from perdure.engine import Engine
 from perdure.journals.postgres import migrate_postgres
+from perdure.model import compile_definition
+from perdure.settings import Settings
 
 PORT = os.environ.get("PEERS_PORT", "")
 
@@ -33,6 +36,7 @@ class PerdureDistributed:
             "PERDURE_SIGNING_KEYS": f"bench:{base64.b64encode(bytes(32)).decode()}",
             "PERDURE_BLOB_URL": f"file:{folder / 'blobs'}",
         }
+        self._settings = Settings(database_url=database, blob_url=own["PERDURE_BLOB_URL"])
         program = [sys.executable, "-m", "perdure"]
         self._processes = [
             spawn(*program, "serve", "--port", PORT, log=folder / "serve.log", environment=own),
@@ -52,8 +56,11 @@ class PerdureDistributed:
         return True
 
     async def prepare(self, shape: Shape) -> None:
+        """As `perdure workflows push` does on the database: over HTTP, a definition of 10,000 nodes is larger than a body may be."""
         if shape not in self._known:
-            await self._client.workflows.register(build(shape))
+            engine = await Engine.open(self._settings)
+            await engine.workflows.register(compile_definition(build(shape)))
+            await engine.close()
             self._known.add(shape)
 
     async def run(self, shape: Shape, run: str) -> None:
