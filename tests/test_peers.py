@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.peers import page
+from bench.peers.__main__ import put_into
 from bench.peers.environments import REQUIREMENTS
 from bench.peers.measures import BY_NAME, MEASURES
 from bench.peers.packages import find_all
@@ -77,6 +78,17 @@ def test_the_page_names_what_could_not_be_had():
     assert "- Celery, 1→10,000→1: given up after 60 s\n- Prefect: no wheel\n" in text
     whole = {**found, "missing": {}, "taken": {**taken, "celery": taken["dbos"], "prefect": taken["dbos"]}}
     assert "Nothing: every subject gave every figure" in page.render({**whole, "conditions": []})
+
+
+def test_figures_that_are_taken_again_replace_only_their_own_and_the_page_says_so():
+    kept = {name: {"dbos": name, "celery": name} for name in ("taken", "loads", "versions")}
+    new = {"taken": {"celery": 1}, "loads": {"celery": 2}, "versions": {"celery": 3}, "missing": {}}
+    found = put_into(
+        {**kept, "missing": {"celery": "slow"}, "conditions": ["then"]}, {**new, "conditions": ["now", "load 2"]}
+    )
+    assert found["taken"] == {"dbos": "taken", "celery": 1}
+    assert (found["loads"]["celery"], found["versions"]["celery"], found["missing"]) == (2, 3, {})
+    assert found["conditions"] == ["then", "measured again, apart from the others: Celery: now; load 2"]
 
 
 @pytest.mark.parametrize("measure", PICTURES)

@@ -165,12 +165,29 @@ def turn_of(subject: Subject, number: int, options: argparse.Namespace, found: d
     say(f"  {time.monotonic() - start:.0f} s")
 
 
+def put_into(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The kept figures with those of some subjects replaced, and a line that says which."""
+    for name in new["taken"]:
+        for part in ("taken", "loads", "versions"):
+            kept[part][name] = new[part][name]
+        kept["missing"].pop(name, None)
+    titles = [subject.title for subject in SUBJECTS if subject.name in new["taken"]]
+    kept["missing"] |= new["missing"]
+    kept["conditions"].append(
+        f"measured again, apart from the others: {', '.join(titles)}: {'; '.join(new['conditions'])}"
+    )
+    return kept
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
     names = [subject.name for subject in SUBJECTS]
     parser.add_argument("subject", nargs="*", help=f"of {', '.join(names)}; all, and the page is written, by default")
     parser.add_argument("--quick", action="store_true", help="one round, short turns")
     parser.add_argument("--redraw", action="store_true", help="write the page again from the last figures")
+    parser.add_argument(
+        "--again", action="store_true", help="only these subjects, and the others as they were: the page says so"
+    )
     parser.add_argument("--keep-log", action="store_true", help="show what a program said when it fails")
     options = parser.parse_args()
     if unknown := set(options.subject) - set(names):
@@ -179,11 +196,14 @@ def main() -> int:
         found = json.loads(FIGURES.read_text())
     else:
         found = measure(options)
-        if not options.subject:
-            FIGURES.write_text(json.dumps(found, indent=1))
+        if options.again:
+            found = put_into(json.loads(FIGURES.read_text()), found)
+    is_whole = options.again or not options.subject
+    if is_whole:
+        FIGURES.write_text(json.dumps(found, indent=1))
     figures = settle_all(found["taken"])
     print(f"\n{as_text(table_of_figures(figures))}\n\n{as_text(table_of_ratios(figures))}\n")
-    if not options.subject:
+    if is_whole:
         page.write(found)
         say(f"wrote {page.PAGE.relative_to(ROOT)} and its pictures")
     return 0

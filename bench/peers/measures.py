@@ -27,7 +27,7 @@ MEASURES = (
     Measure("recovered", "`kill -9`: all runs ended after", "s"),
     Measure("interrupted", "`kill -9`: runs interrupted", "runs", has_ratio=False),
     Measure("repeated", "`kill -9`: steps done twice", "steps", has_ratio=False),
-    Measure("lost", "`kill -9`: runs lost", "runs", has_ratio=False),
+    Measure("lost", "`kill -9`: runs lost, or not ended in time", "runs", has_ratio=False),
 )
 BY_NAME = {measure.name: measure for measure in MEASURES}
 

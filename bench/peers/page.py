@@ -36,7 +36,8 @@ Times as good as the best peer in each row; below 1 is worse:
 
 `> n s` was given up after that time. After `kill -9` (everything at once except PostgreSQL and Valkey, in the middle of {kill_runs} diamonds whose steps take
 20 ms, at most 20 under way), times count from the launch of the first process to the first step, and to the end of the last interrupted run. A step is done twice when it was under way or not
-yet written down: no engine can avoid that for the step at work. A run is lost when it has not ended {patience:.0f} s after the restart.
+yet written down: no engine can avoid that for the step at work. A run that has not ended {patience:.0f} s after the restart
+counts as lost.
 
 {pictures}
 
@@ -45,7 +46,8 @@ yet written down: no engine can avoid that for the step at work. A run is lost w
 {subjects}
 
 Each program follows its project's own documentation, and names the page: [bench/peers](../../bench/peers). A mistake in one of them is a mistake in
-these figures; mend it and run the command again.
+these figures; mend it and run the command again. Perdure distributed is used over HTTP, as its guide says: a start over HTTP takes the server about as
+long as a diamond takes the coordinator. `make bench ARGS=distributed` measures it [without](speed.md#several-processes).
 
 {missing}"""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.peers.environments import ROOT, python_of
 from bench.peers.subjects import Subject
-from perdure.private_servers.users import as_user
+from perdure.private_servers.system_user import as_user
 
 START_SECONDS = 120.0
 
