@@ -48,6 +48,7 @@ from perdure.runtime.coordinator.receiver import Receiver
 from perdure.runtime.coordinator.roster import Roster
 from perdure.runtime.coordinator.work_reports import WorkReports
 from perdure.runtime.feed import Feed
+from perdure.runtime.lifelines import Kind, Lifelines, open_lifelines, watch
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.parts import Parts
 from perdure.runtime.patience import first_of, insist
@@ -118,6 +119,7 @@ class Engine:
         self._claims: Claims | None = None
         self._handled_path = handled
         self._handled: Handled | None = None
+        self._lifelines: Lifelines | None = None
         self._concurrency = concurrency
         self._sandbox: Sandbox | None = None
         self.parts = Parts()
@@ -262,14 +264,17 @@ class Engine:
         self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
         self._start(transport, partial(Listener, answered=self.handover.tell_answered))
         assert self.coordinator is not None
+        holder = self.clock.new_id()
+        self._live("coordinator", holder)
         self.sharing = Sharing(
             self.journal.leases,
             self.coordinator,
             transport,
             self.clock,
-            holder=self.clock.new_id(),
+            holder=holder,
             recover=self._take_over,
             lease_seconds=self._tempo.lease_seconds,
+            lifelines=self._lifelines,
         )
         self.roster = Roster(transport, self.coordinator, self.clock, dead_seconds=self._tempo.dead_seconds)
         self.listen(self.roster.note)
@@ -295,8 +300,17 @@ class Engine:
         known = self.registry.worker_names()
         if unknown := [name for name in types if name not in known]:
             raise SettingsInvalid(f"this worker has no {', '.join(unknown)}; it has: {', '.join(known)}")
-        worker_id = worker_id or f"worker-{self.clock.new_id()[-12:]}"
+        if not worker_id:  # a name that was given may be that of several workers
+            worker_id = f"worker-{self.clock.new_id()[-12:]}"
+            self._live("worker", worker_id)
         self._spawn_worker(transport, worker_id, queues, tuple(types) or tuple(known))
+
+    def _live(self, kind: Kind, name: str) -> None:
+        """Hold a lifeline, where one can be held: others in this folder see at once when this process dies."""
+        if self._lifelines is None and self._handled_path is not None:
+            self._lifelines = open_lifelines(self._handled_path.with_suffix(".alive"))
+        if self._lifelines is not None:
+            self._lifelines.tie(kind, name)
 
     async def _take_over(self, partitions: Collection[int]) -> None:
         """Continue the runs of partitions that another process decided for: those with work under way, at once."""
@@ -390,8 +404,16 @@ class Engine:
                 notifier = Notifier(self.journal, self.archive, self.vault, self.clock, public_url=self._public_url)
                 self.listen(notifier.note)
                 self.parts.spawn("notifier", notifier.run())
-        reclaimer = Reclaimer(transport, self.coordinator, self.clock, self._tempo)
+        reclaimer = Reclaimer(transport, self.coordinator, self.clock, self._tempo, self._lifelines)
         self.parts.spawn("reclaimer", reclaimer.run())
+        if self._lifelines is not None:
+            self.parts.spawn("lifelines", watch(self._lifelines, self.clock, partial(self._mourn, reclaimer)))
+
+    async def _mourn(self, reclaimer: Reclaimer) -> None:
+        """Take over at once what a process had that died beside this one."""
+        if self.sharing is not None:
+            self.sharing.look()
+        await reclaimer.sweep()
 
     def _spawn_worker(
         self, transport: Transport, name: str, queues: Sequence[str], types: Sequence[str] | None
@@ -455,7 +477,7 @@ class Engine:
             await sandbox.close()
         if self.transport is not None:
             await self.transport.close()
-        for file in (self._claims, self._handled):
+        for file in (self._claims, self._handled, self._lifelines):
             if file is not None:
                 file.close()
         if self.lock is not None:

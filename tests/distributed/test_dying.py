@@ -1,4 +1,5 @@
-"""A run that kills its coordinator, with a real PostgreSQL and a real SIGKILL (X34)."""
+"""Processes that die by a real SIGKILL, with a real PostgreSQL: a run that kills its coordinator (X34), and how soon work
+goes on beside a dead process."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ class Redis:
 async def main():
     _plant_bomb("BOMB")
     deployment = Deployment(sys.argv[1], Redis(), sys.argv[4])
-    engine = await deployment.coordinator()
+    options = {name: float(value) for name, value in (one.split("=") for one in sys.argv[5:])}
+    engine = await deployment.coordinator(**options)
+    if options:
+        await engine.work()
     print("ready", flush=True)
     await asyncio.Event().wait()
 
@@ -38,10 +42,11 @@ asyncio.run(main())
 """
 
 
-def coordinate(deployment: Deployment, folder: Path) -> subprocess.Popen[bytes]:
-    """A process that decides, and works in this folder, as `perdure serve` does in its own."""
+def coordinate(deployment: Deployment, folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    """A process that decides, and works in this folder, as `perdure serve` does in its own; with options, it executes tasks
+    too."""
     (folder / "program.py").write_text(PROGRAM)
-    arguments = [deployment.database_url, deployment.redis.url, deployment.prefix, str(deployment.blobs)]
+    arguments = [deployment.database_url, deployment.redis.url, deployment.prefix, str(deployment.blobs), *options]
     with (folder / "stderr").open("ab") as errors:
         return subprocess.Popen(
             [sys.executable, "program.py", *arguments],
@@ -83,6 +88,47 @@ async def test_with_postgres_a_run_that_kills_its_process_twice_is_quarantined_a
         await start(asking, workflow(task("fine"), name="fine"), "innocent")
         assert (await ended(asking, "innocent")).state.value == "completed"
         assert process.poll() is None
+    finally:
+        for one in processes:
+            one.kill()
+            one.wait()
+            assert one.stdout is not None
+            one.stdout.close()
+
+
+async def test_beside_a_dead_process_its_runs_and_its_tasks_go_on_before_it_has_been_silent(
+    deployment: Deployment, tmp_path: Path, monkeypatch: Any
+):
+    """No lease lapses here and no worker is silent for long enough: only the lifelines in the folder tell of the death."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERDURE_TEST_EFFECTS", str(tmp_path / "effects"))
+    asking = await deployment.open()
+    slow = ("lease_seconds=3000", "worker_dead_seconds=3000", "sweep_seconds=3000")
+    waiting = workflow(
+        task("a", "wait_for_file", args={"path": str(tmp_path / "go")}), task("b", needs=["a"]), name="w"
+    )
+    processes = []
+    try:
+        for number in (1, 2):
+            process = coordinate(deployment, folder, *slow)
+            processes.append(process)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n", (folder / "stderr").read_text()
+            if number == 1:
+                await start(asking, waiting, "r1")
+                await eventually((tmp_path / "effects").exists)
+                process.kill()
+                process.wait()
+        (tmp_path / "go").touch()
+        state = await ended(asking, "r1")
+        assert state.state.value == "completed"
+        found = state.find("a")
+        assert found is not None
+        assert found.attempt == 2
+        alive = folder / ".perdure" / "perdure.alive"
+        await eventually(lambda: len(list(alive.iterdir())) == 2)  # of the one that lives
     finally:
         for one in processes:
             one.kill()

@@ -8,6 +8,7 @@ from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.messages import Asked, Resumed
+from perdure.runtime.lifelines import Lifelines
 from perdure.tempo import Tempo
 from perdure.transport import Transport, TransportClosed, TransportUnavailable
 
@@ -21,12 +22,15 @@ class Reclaimer:
         coordinator: Coordinator,
         clock: Clock,
         tempo: Tempo,
+        lifelines: Lifelines | None = None,
     ) -> None:
+        """`lifelines` tell of workers that died beside this process, before they are silent for long enough."""
         self._transport = transport
         self._coordinator = coordinator
         self._clock = clock
         self._dead_seconds = tempo.dead_seconds
         self._pause = min(tempo.sweep_seconds, tempo.dead_seconds / 3)
+        self._lifelines = lifelines
         self._blind = False
         self._swept_at: float | None = None
         self._readable_since: float | None = None
@@ -52,8 +56,13 @@ class Reclaimer:
             self._readable_since, self._blind = now, False
         for run_id in await self._coordinator.transport.settle():
             self._coordinator.put(Resumed(run_id, None))
+        gone = [] if self._lifelines is None else self._lifelines.find_dead("worker")
         for seen in workers:
-            if min(seen.silent_seconds, now - self._readable_since) > self._dead_seconds:
+            if seen.beat.worker in gone:
+                logger.warning("worker %s has died; its tasks are tried again", seen.beat.worker)
+                for name in await self._transport.forget_worker(seen.beat.worker):
+                    self.lapse(name)
+            elif min(seen.silent_seconds, now - self._readable_since) > self._dead_seconds:
                 logger.warning(
                     "worker %s has sent no heartbeat for %.0f s and counts as dead; its tasks are tried again",
                     seen.beat.worker,
@@ -61,11 +70,19 @@ class Reclaimer:
                 )
                 for name in await self._transport.forget_worker(seen.beat.worker):
                     self.lapse(name)
+        self._bury(gone, {seen.beat.worker for seen in workers})
         out = self._coordinator.publisher.dispatcher.out()
         if out:
             for name in sorted(await self._transport.find_missing(out)):
                 self._send_again(name)
         self._swept_at = self._clock.monotonic()
+
+    def _bury(self, gone: list[str], listed: set[str]) -> None:
+        """Forget the deaths of workers that have no tasks any more: their names are listed nowhere."""
+        if self._lifelines is not None:
+            for worker in gone:
+                if worker not in listed:
+                    self._lifelines.bury("worker", worker)
 
     def lapse(self, name: str) -> None:
         """Tell the coordinator that an attempt died with its worker."""

@@ -15,6 +15,7 @@ from perdure.clock import Clock, OffsetClock
 from perdure.errors import StoreUnavailable
 from perdure.leases import Leased, Leases
 from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.lifelines import Lifelines
 from perdure.runtime.patience import OutageLog, first_of
 from perdure.transport import SharedTransport
 
@@ -34,8 +35,10 @@ class Sharing:
         holder: str,
         recover: Callable[[Collection[int]], Awaitable[None]],
         lease_seconds: float,
+        lifelines: Lifelines | None = None,
     ) -> None:
-        """`recover` continues the runs of partitions that were taken."""
+        """`recover` continues the runs of partitions that were taken. `lifelines` tell of coordinators that died beside
+        this one."""
         self._leases = leases
         self._coordinator = coordinator
         self._receiver = receiver
@@ -43,6 +46,7 @@ class Sharing:
         self._holder = holder
         self._recover = recover
         self._lease_seconds = lease_seconds
+        self._lifelines = lifelines
         self._held: dict[int, int] = {}
         self._unrecovered: dict[int, int] = {}
         """Partitions that were taken, with their epochs, and whose runs have not all been listed yet."""
@@ -104,6 +108,7 @@ class Sharing:
 
     async def renew(self) -> None:
         await self._coordinator.incarnation.learn()  # a restored journal may give these epochs to another process
+        await self._speak_for_dead()
         asked = self._clock.monotonic()
         leased = await self._leases.lease(self._holder, self._lease_seconds)
         if self._held and self._clock.monotonic() >= self._until:  # meanwhile messages were turned away
@@ -127,6 +132,20 @@ class Sharing:
             logger.info("gave %d partitions to other coordinators", len(surplus))
         if gained:
             self._take_over(gained)
+
+    async def _speak_for_dead(self) -> None:
+        """Leave in the place of coordinators that died and could not: their partitions are free without waiting for their
+        leases to lapse, and under another epoch."""
+        if self._lifelines is None:
+            return
+        for name in self._lifelines.find_dead("coordinator"):
+            logger.warning("the coordinator %s has died; its runs go on elsewhere", name)
+            await self._leases.leave(name)
+            self._lifelines.bury("coordinator", name)
+
+    def look(self) -> None:
+        """Renew now: another coordinator may have left."""
+        self._changed.set()
 
     def _surplus(self, leased: Leased) -> set[int]:
         """The partitions above this process's share: those with the highest numbers."""

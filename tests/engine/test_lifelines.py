@@ -1,0 +1,87 @@
+"""Lifelines: a process that died is known to be dead at once, one that lives or ended in order is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure.runtime.lifelines import Lifelines, open_lifelines
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from perdure.runtime.lifelines import Lifelines
+lifelines = Lifelines(Path(sys.argv[1]))
+lifelines.tie("worker", "the other")
+print("held", flush=True)
+sys.stdin.read()
+lifelines.close()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_a_process_that_is_killed_is_found_dead_until_it_is_buried(tmp_path, holder):
+    lifelines = Lifelines(tmp_path)
+    lifelines.tie("worker", "me")
+    assert lifelines.find_dead("worker") == []
+    holder.kill()
+    holder.wait()
+    assert lifelines.find_dead("worker") == ["the other"]
+    assert lifelines.find_dead("coordinator") == []
+    lifelines.bury("worker", "the other")
+    assert lifelines.find_dead("worker") == []
+    lifelines.close()
+
+
+def test_a_process_that_ends_in_order_leaves_nothing(tmp_path, holder):
+    holder.stdin.close()
+    assert holder.wait(60) == 0
+    assert Lifelines(tmp_path).find_dead("worker") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forked_child_that_outlives_its_parent_does_not_keep_it_alive(tmp_path):
+    code = (
+        "import os, sys, threading; from pathlib import Path; from perdure.runtime.lifelines import Lifelines\n"
+        "lifelines = Lifelines(Path(sys.argv[1])); lifelines.tie('worker', 'the parent')\n"
+        "if os.fork() == 0:\n    print(os.getpid(), flush=True); threading.Event().wait()\n"
+        "os._exit(0)"
+    )
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    try:
+        process.wait()
+        assert Lifelines(tmp_path).find_dead("worker") == ["the parent"]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.stdout.close()
+
+
+def test_a_folder_that_cannot_be_written_costs_no_more_than_the_lifeline(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    assert open_lifelines(tmp_path / "file" / "alive") is None
+    assert open_lifelines(None) is None
+    lifelines = Lifelines(tmp_path / "alive")
+    (tmp_path / "alive").rmdir()
+    lifelines.tie("worker", "me")
+    assert "found by its silence" in caplog.text
