@@ -129,9 +129,16 @@ class Link(ABC):
         for number, reply in enumerate(replies):
             if is_wrong_type(reply) and await self._clear([str(commands[number][1])]):
                 replies[number] = await self.call(*commands[number])
+            elif is_used_up(reply):
+                await self._begin_anew(str(commands[number][1]))
+                replies[number] = await self.call(*commands[number])
             elif isinstance(reply, Exception):
                 self.fail(reply)
         return replies
+
+    async def _begin_anew(self, stream: str) -> None:
+        _log.warning("refused: another client has used the last id of the stream %s; it was deleted", stream)
+        await self.call("DEL", stream)
 
     async def _clear(self, keys: Sequence[str]) -> bool:
         """Delete those keys that have another type than Perdure gives them; returns whether there were any. Whatever
@@ -236,6 +243,11 @@ def is_wrong_type(reply: Any) -> bool:
     """Whether a command, or one inside a script, met a key of another type. The heart's client leaves the word
     WRONGTYPE out where it has a class for it."""
     return isinstance(reply, Exception) and ("WRONGTYPE" in str(reply) or "wrong kind of value" in str(reply))
+
+
+def is_used_up(reply: Any) -> bool:
+    """Whether a stream takes no more entries, because another client gave one the last possible id."""
+    return isinstance(reply, Exception) and "exhausted the last possible ID" in str(reply)
 
 
 def is_missing(error: ReplyError) -> bool:

@@ -13,7 +13,7 @@ local function adopt(task)
   local stream = ARGV[1] .. ARGV[2]
   length(stream) -- deletes a key that is no stream
   redis.pcall('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM') -- an error: the group exists
-  local entry = redis.call('XADD', stream, '*', 'task', task)
+  local entry = add(stream, 'task', task)
   -- Given out at once, so that nothing in this stream ever waits for a worker.
   redis.call('XREADGROUP', 'GROUP', WORKERS, ARGV[3], 'STREAMS', stream, '>')
   redis.call('HSET', KEYS[1], task, entry .. ' - ' .. ARGV[2])

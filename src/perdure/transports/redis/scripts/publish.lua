@@ -24,7 +24,7 @@ for i = 1, count do
       end
       enlist(ARGV[1], lane, ARGV[first + 2])
     end
-    local entry = redis.call('XADD', stream, '*',
+    local entry = add(stream,
       'task', task, 'at', ARGV[first + 2], 'message', ARGV[first + 3], 'signature', ARGV[first + 4])
     places[#places + 1] = task
     places[#places + 1] = entry .. ' - ' .. lane

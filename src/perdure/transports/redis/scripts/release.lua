@@ -12,7 +12,7 @@ for i = 4, #ARGV do
   if entry and claimed_by(stream, entry) == ARGV[3] then
     local there = redis.call('XRANGE', stream, entry, entry)[1]
     if there then
-      local again = redis.call('XADD', stream, '*', unpack(there[2]))
+      local again = add(stream, unpack(there[2]))
       redis.call('HSET', KEYS[1], ARGV[i], again .. ' ' .. flag .. ' ' .. lane)
       enlist(ARGV[1], lane, field_of(there[2], 'at'))
       redis.call('XACK', stream, WORKERS, entry)

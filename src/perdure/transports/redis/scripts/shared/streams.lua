@@ -11,3 +11,15 @@ local function length(stream)
   if is_wrong(number) then redis.call('DEL', stream) end
   return 0
 end
+
+-- Adds an entry and returns its id. A stream whose last possible id another client has used takes no more: it is begun anew,
+-- and what was in it is sent again.
+local function add(stream, ...)
+  local reply = redis.pcall('XADD', stream, '*', ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'exhausted', 1, true) then
+    redis.call('DEL', stream)
+    redis.call('XGROUP', 'CREATE', stream, WORKERS, '0', 'MKSTREAM')
+  end
+  return redis.call('XADD', stream, '*', ...)
+end
