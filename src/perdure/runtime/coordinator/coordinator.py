@@ -50,7 +50,7 @@ from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
-from perdure.runtime.coordinator.pace import Pace
+from perdure.runtime.coordinator.pace import FEW, Pace
 from perdure.runtime.coordinator.partition_share import Share
 from perdure.runtime.coordinator.progress import Progress
 from perdure.runtime.coordinator.publisher import Publisher
@@ -333,6 +333,7 @@ class Coordinator:
         batch = Batch(messages, await self._load_missing(messages))
         await self._decide(batch)
         await self._write(batch)
+        self._pace.start()
         for run_id, loaded in batch.runs.items():
             if self.share.still_holds(run_id):
                 await self._act(loaded)
@@ -549,7 +550,9 @@ class Coordinator:
             self.memory.rest(loaded)
             return
         stops: list[str] = []
-        for effect in effects:
+        for number, effect in enumerate(effects, 1):
+            if not number % FEW and self._pace.is_over():  # one decision may send thousands of nodes
+                await self._pace.rest()
             match effect:
                 case c.Dispatch():
                     self.publisher.queue(loaded, effect.address)

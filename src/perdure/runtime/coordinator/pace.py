@@ -9,6 +9,8 @@ from __future__ import annotations
 from perdure.clock import Clock
 
 STRETCH_SECONDS = 0.02
+FEW = 100
+"""So many small pieces in a row need no look at the clock."""
 
 
 class Pace:
