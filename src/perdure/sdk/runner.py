@@ -32,6 +32,7 @@ from perdure.runtime.failures import show_details
 from perdure.runtime.worker.context import running_loop
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.sdk.annotations import convert_value, needs_conversion
+from perdure.sdk.attendant import Attendant
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
 from perdure.sdk.follower import Follower, JournalSource, take_over
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from perdure.kernel.state import State
     from perdure.model.ir import IR
     from perdure.sdk.asks import Ask, Waiting
+    from perdure.sdk.attendant import Answer, Vote
+    from perdure.service import Service
 
 R = TypeVar("R")
 
@@ -55,7 +58,7 @@ GRACE_SECONDS = 10.0
 STOP_SECONDS = 2.0
 """How long running work may take when this process is told to stop; what is cut off is tried again later."""
 LOOK_SECONDS = 0.5
-"""How often to look for what no event of the run tells: what became of its children, whether it was quarantined."""
+"""How often to look whether a run was quarantined, which no event of it tells."""
 
 _FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
@@ -311,8 +314,6 @@ class _Session:
         self._engine = engine
         self._service = Service.of_owner(engine)
         self._on_approval = on_approval
-        self._left: set[str] = set()
-        """Approvals that `on_approval` left undecided."""
         self.waiting: Waiting | None = None
 
     async def start(
@@ -384,11 +385,19 @@ class _Session:
         follower.state = state
         if state.terminal:
             return state
+        desk = _Desk(self._engine, self._service, follower)
+        asker = None if self._on_approval is None else _Callback(self._on_approval, self._service)
+        attendant = Attendant(follower, desk, asker, leaves=True)
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(self._watch(follower)), group.create_task(take_over(self._engine))]
-                await self._attend(follower, group, beside[0])
-                for task in beside:
+                ended = group.create_task(self._watch(follower))
+                attended = group.create_task(attendant.run())
+                beside = [take_over(self._engine), self._look_for_quarantine(follower)]
+                tasks = [ended, attended, *map(group.create_task, beside)]
+                await asyncio.wait({ended, attended}, return_when=asyncio.FIRST_COMPLETED)
+                if attended.done() and attended.exception() is None and not follower.state.terminal:
+                    self.waiting = attended.result()
+                for task in tasks:  # the run is over: no answer of the callback changes that any more
                     task.cancel()
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
@@ -399,52 +408,50 @@ class _Session:
             if follower.state.terminal:
                 return
 
-    async def _attend(self, follower: Follower, group: asyncio.TaskGroup, ended: asyncio.Task[None]) -> None:
-        from perdure.sdk.asks import look
+    async def _look_for_quarantine(self, follower: Follower) -> None:
+        while True:
+            await self._engine.clock.sleep(LOOK_SECONDS)
+            record = await self._engine.journal.get_run(follower.state.run_id)
+            if record.quarantined is not None:
+                raise PerdureError(f"run {record.run_id} is quarantined: {record.quarantined}; see `perdure doctor`")
 
-        while not follower.state.terminal:
-            follower.changed.clear()
-            if _is_quiet(follower.state):
-                waiting = await look(self._engine, follower.state)
-                deciding = group.create_task(self._decide(waiting))
-                await asyncio.wait({deciding, ended}, return_when=asyncio.FIRST_COMPLETED)
-                if not deciding.done():  # the run is over: no answer of the callback changes that any more
-                    deciding.cancel()
-                    return
-                decided = deciding.result()
-                if decided is not None and decided != follower.state.run_id:
-                    continue  # the decision was for a child, whose events are not followed
-                if decided is None and waiting.only_people:
-                    self.waiting = waiting
-                    return
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await follower.changed.wait()
-            except TimeoutError:
-                record = await self._engine.journal.get_run(follower.state.run_id)
-                if record.quarantined is not None:
-                    raise PerdureError(
-                        f"run {record.run_id} is quarantined: {record.quarantined}; see `perdure doctor`"
-                    ) from None
 
-    async def _decide(self, waiting: Waiting) -> str | None:
-        """Ask `on_approval` for a decision. Gives the run that was decided for, whose state changes by that."""
-        if self._on_approval is None:
-            return None
-        for ask in waiting.asks:
-            if ask.kind == "approval" and ask.name not in self._left:
-                vote = await self._ask(self._on_approval, ask)
-                if vote is None:
-                    self._left.add(ask.name)
-                    continue
-                data = _plain(vote.data, "the data of the Decision is")
-                about: dict[str, Any] = {"by": vote.by or None, "comments": vote.comments, "data": data}
-                decide = self._service.approvals.decide(ask.name, vote.decision, **about)
-                await _unless("already_decided", decide)  # by another approver, meanwhile
-                return ask.run_id
-        return None
+class _Desk:
+    def __init__(self, engine: Engine, service: Service, follower: Follower) -> None:
+        self._engine = engine
+        self._service = service
+        self._follower = follower
 
-    async def _ask(self, on_approval: OnApproval, ask: Ask) -> Decision | None:
+    async def look(self) -> Waiting:
+        from perdure.sdk.asks import Waiting, look
+
+        state = self._follower.state
+        return await look(self._engine, state) if _is_quiet(state) else Waiting(busy=True)
+
+    async def vote(self, ask: Ask, decision: Decision) -> None:
+        data = _plain(decision.data, "the data of the Decision is")
+        about: dict[str, Any] = {"by": decision.by or None, "comments": decision.comments, "data": data}
+        decide = self._service.approvals.decide(ask.name, decision.decision, **about)
+        await _unless("already_decided", decide)  # by another approver, meanwhile
+
+
+class _Callback:
+    """Asks `on_approval`, for each approver anew. A refusal is raised to the caller of `perdure.run`."""
+
+    repeats = True
+
+    def __init__(self, on_approval: OnApproval, service: Service) -> None:
+        self._on_approval = on_approval
+        self._service = service
+
+    async def ask(self, ask: Ask, vote: Vote) -> Answer:
+        decision = await self._call(self._on_approval, ask)
+        if decision is None:
+            return "later"
+        await vote(decision)
+        return "voted"
+
+    async def _call(self, on_approval: OnApproval, ask: Ask) -> Decision | None:
         view = await self._service.approvals.get(ask.name)
         question = Approval(
             approval_id=ask.name,

@@ -39,8 +39,8 @@ def watch(run_id: str, where: Where, as_json: bool) -> None:
 
 async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
     from perdure.cli.backend import connected, get_run, resolve_run
-    from perdure.cli.terminal.attendant import make_tree
     from perdure.cli.terminal.follow import Silent, follow, followed, stopping
+    from perdure.cli.terminal.people import make_tree
 
     async with connected(where) as backend:
         found = await resolve_run(backend, name)

@@ -91,16 +91,19 @@ class Session:
         Raises Refused once it is quarantined. `lines` is the screen where no tree can be drawn."""
         from perdure.cli.backend import resolve_run
         from perdure.cli.runs.watch import check_going, look_for_quarantine
-        from perdure.cli.terminal.attendant import Attendant, People, make_tree
         from perdure.cli.terminal.follow import Silent, follow
+        from perdure.cli.terminal.people import People, Terminal, attend, make_tree
+        from perdure.sdk.attendant import Attendant
 
         tree = None if self.as_json else make_tree(follower)
         asks = tree is not None and asks_on(sys.stdin) and not self.no_wait
-        attendant = Attendant(follower, People(backend, follower), no_wait=self.no_wait, tree=tree, asks=asks)
+        people = People(backend, follower)
+        asker = Terminal(follower, people, tree) if asks else None
+        attendant = Attendant(follower, people, asker, leaves=self.no_wait) if self.no_wait or asks else None
 
         async def beside(over: asyncio.Event) -> None:
             async with asyncio.TaskGroup() as group:
-                group.create_task(attendant.run(over))
+                group.create_task(attend(attendant, tree, over))
                 group.create_task(look_for_quarantine(backend, follower, over))
 
         await follow(follower, Silent() if self.as_json else tree or lines, stop, work=work, beside=beside)

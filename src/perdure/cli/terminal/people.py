@@ -1,17 +1,18 @@
-"""Work beside a followed run: redraw the tree, ask people, and notice when the run waits for people alone."""
+"""The terminal beside a followed run: the tree is drawn, and the person there is asked what the run needs."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.cli.backend import engine_of
 from perdure.cli.exits import say, say_error
 from perdure.errors import PerdureError
 from perdure.kernel.state import NodeState, RunState, State
 from perdure.sdk.asks import Ask, Waiting, approve_command, look
+from perdure.sdk.attendant import Answer, Attendant, Vote, something
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from perdure.sdk.follower import Follower
     from perdure.sdk.runner import Decision
 
-CHILDREN_SECONDS = 0.5
-"""How often the children of a run are looked at: their own events are not followed."""
+Question = Coroutine[Any, Any, "Decision | None"]
 
 
 def make_tree(follower: Follower) -> Tree | None:
@@ -63,17 +63,12 @@ class People:
         """The form that the approver has to fill in; None: there is none."""
         return (await self._backend.approvals.get(ask.name))["form"]
 
-    async def vote(self, ask: Ask, vote: Decision) -> str:
-        """Vote, and give the reason of a refusal, or an empty text. The owner of the API key decides; where the server
-        asks for no key, the person at the terminal."""
+    async def vote(self, ask: Ask, vote: Decision) -> None:
+        """Vote. The owner of the API key decides; where the server asks for no key, the person at the terminal."""
         me = await self._backend.system.me()
         by = (vote.by or None) if me["kind"] == "local" else None
         about: dict[str, Any] = {"comments": vote.comments, "data": vote.data}
-        try:
-            await self._backend.approvals.decide(ask.name, vote.decision, by=by, **about)
-        except PerdureError as error:
-            return error.message
-        return ""
+        await self._backend.approvals.decide(ask.name, vote.decision, by=by, **about)
 
 
 def _ask(view: dict[str, Any]) -> Ask:
@@ -82,69 +77,37 @@ def _ask(view: dict[str, Any]) -> Ask:
     return Ask("approval", view["approval_id"], view["run_id"], view["node"], command, approvers, view["shown"])
 
 
-class Attendant:
-    def __init__(self, follower: Follower, people: People, *, no_wait: bool, tree: Tree | None, asks: bool) -> None:
+class Terminal:
+    """Asks the person at the terminal, each question once."""
+
+    repeats = False
+
+    def __init__(self, follower: Follower, people: People, tree: Tree | None) -> None:
         self._follower = follower
         self._people = people
-        self._no_wait = no_wait
         self._tree = tree
-        self._asks = asks
-        self._asked: set[str] = set()
-        self._later = False
 
-    async def run(self, over: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
-            if self._tree is not None:
-                group.create_task(self._tree.beat())
-            if self._no_wait or self._asks:
-                group.create_task(self._attend(over))
-
-    async def _attend(self, over: asyncio.Event) -> None:
-        follower = self._follower
-        while True:
-            follower.changed.clear()
-            waiting = await self._people.look()
-            follower.asks = waiting.asks
-            open_asks = [ask for ask in waiting.asks if ask.kind == "approval" and ask.name not in self._asked]
-            if self._asks and open_asks:
-                await self._ask(open_asks[0])
-                continue
-            if (self._no_wait or self._later) and waiting.only_people:
-                if self._tree is not None:
-                    self._tree.for_people = True
-                over.set()
-                return
-            await self._something(bool(follower.state.children))
-
-    async def _something(self, children: bool) -> None:
-        """Wait for the next event, or until it is time to look at the children again."""
-        try:
-            async with asyncio.timeout(CHILDREN_SECONDS if children else None):
-                await self._follower.changed.wait()
-        except TimeoutError:
-            pass
-
-    async def _ask(self, ask: Ask) -> None:
+    async def ask(self, ask: Ask, vote: Vote) -> Answer:
         from perdure.cli.terminal.prompt import ask_person
 
-        self._asked.add(ask.name)
         if self._tree is not None:
             self._tree.pause()
         try:
             form = await self._people.form(ask)
-            vote = await self._unless_decided(ask, ask_person(ask, form))
-            if vote is None:
-                return
-            refused = await self._people.vote(ask, vote)
-            if refused:
-                say_error(refused)
-                self._asked.discard(ask.name)
+            answer = await self._unless_decided(ask, ask_person(ask, form))
+            if isinstance(answer, str):
+                return answer
+            try:
+                await vote(answer)
+            except PerdureError as error:
+                say_error(error.message)
+                return "refused"
+            return "voted"
         finally:
             if self._tree is not None:
                 self._tree.go_on()
 
-    async def _unless_decided(self, ask: Ask, question: Coroutine[Any, Any, Decision | None]) -> Decision | None:
-        """The answer, or None when another approver decided meanwhile or the person leaves the question open."""
+    async def _unless_decided(self, ask: Ask, question: Question) -> Decision | Literal["later", "gone"]:
         try:
             return await self._unless_gone(ask, question)
         except asyncio.CancelledError:  # the run has ended, or this process is to stop
@@ -152,21 +115,31 @@ class Attendant:
             say("" if approval is None or approval.state == "pending" else "\n  Decided elsewhere.")
             raise
 
-    async def _unless_gone(self, ask: Ask, question: Coroutine[Any, Any, Decision | None]) -> Decision | None:
+    async def _unless_gone(self, ask: Ask, question: Question) -> Decision | Literal["later", "gone"]:
         follower = self._follower
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(question)
             while True:
-                changed = group.create_task(self._something(True))
+                changed = group.create_task(something(follower, looks=True))
                 await asyncio.wait({asking, changed}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
                 if asking.done():
-                    if asking.result() is None:
-                        self._later = True
-                    return asking.result()
+                    return asking.result() or "later"
                 follower.changed.clear()
                 waiting = await self._people.look()
                 if ask.name not in {one.name for one in waiting.asks}:
                     asking.cancel()
                     say("\n  Decided elsewhere.")
-                    return None
+                    return "gone"
+
+
+async def attend(attendant: Attendant | None, tree: Tree | None, over: asyncio.Event) -> None:
+    """Draw the run and attend to it, and set `over` once it waits for people alone. Without an attendant, only draw."""
+    async with asyncio.TaskGroup() as group:
+        if tree is not None:
+            group.create_task(tree.beat())
+        if attendant is not None:
+            await attendant.run()
+            if tree is not None:
+                tree.for_people = True
+            over.set()
