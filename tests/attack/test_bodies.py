@@ -6,7 +6,6 @@ import gc
 import itertools
 import json
 import string
-import time
 
 import pytest
 
@@ -17,7 +16,7 @@ from perdure.kernel.segments import decode
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.attack.test_before_login import answer_to, connected
-from tests.attack.watchdog import LONGEST_SECONDS, watching
+from tests.attack.watchdog import LONGEST_SECONDS, taking_at_most, watching
 from tests.engine.helpers import DEADLINE
 
 HEADERS = {"Content-Type": "application/json"}
@@ -35,11 +34,10 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 async def test_a_body_of_many_values_holds_up_nobody_and_its_answer_is_short(tmp_path, name):
     async with serving(tmp_path) as server:
-        with watching() as dog:
+        with watching():
             answer = await server.client.post("/api/v1/approvals/x/decide", content=BODIES[name], headers=HEADERS)
         assert answer.status_code in (400, 404, 422), answer.text[:500]
         assert len(answer.content) < 50_000
-        assert dog.longest < 0.1, dog.what
 
 
 INPUTS = {"lists": "[]", "objects": "{}", "numbers": "0"}
@@ -53,10 +51,9 @@ async def test_inputs_of_many_empty_values_hold_up_nobody(tmp_path, name):
     many = ",".join([INPUTS[name]] * (1_000_000 // (len(INPUTS[name]) + 1)))
     content = f'{{"definition":{definition},"inputs":{{"x":[{many}]}}}}'.encode()
     async with serving(tmp_path) as server:
-        with watching() as dog:
+        with watching(LONGEST_SECONDS / 2):
             answer = await server.client.post("/api/v1/runs", content=content, headers=HEADERS)
         assert answer.status_code == 201, answer.text[:500]
-        assert dog.longest < LONGEST_SECONDS / 2, dog.what
 
 
 @attack("S03", "a megabyte of empty lists: while it is read, in whichever thread, no other has a turn")
@@ -69,9 +66,8 @@ def test_a_body_of_empty_lists_is_read_in_no_longer_than_the_loop_may_be_held():
         for read in (read_json, lambda data: decode(data, refs=False)):
             gc.collect()
             collected.clear()
-            begun = time.thread_time()
-            value = read(content)
-            assert time.thread_time() - begun < LONGEST_SECONDS
+            with taking_at_most():
+                value = read(content)
             assert len(collected) < 10, "one when it is read, not one for every few hundred lists"
             assert len(value["x"]) == 340_000
     finally:
@@ -92,11 +88,10 @@ async def test_the_first_hundred_problems_are_listed_and_the_others_counted(tmp_
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/runs", "/nothing"])
 async def test_a_query_has_so_many_parameters(tmp_path, path):
     async with serving(tmp_path, tokens=True) as server:
-        with watching() as dog:
+        with watching(0.02):
             answer = await server.client.get(f"{path}?{'&'.join(NAMES[:16_000])}")
         assert (answer.status_code, answer.json()["code"]) == (400, "invalid_query"), answer.text[:500]
         assert len(answer.content) < 1000
-        assert dog.longest < 0.02, dog.what
 
 
 @attack("S07", "bodies that are sent by nobody and never end")

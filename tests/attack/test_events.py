@@ -30,14 +30,12 @@ async def test_a_page_of_large_events_holds_up_nobody(tmp_path):
         run_id = (await server.start(MAP, {"x": list(range(ITEMS))}))["run_id"]
         state = await engine.runs.state(run_id)
         assert state.state == "completed"
-        with watching() as dog:
+        with watching(LONGEST_SECONDS / 2):
             types = [event.type async for event in engine.runs.follow(run_id)]
         assert types[-1] == "run.completed"
         assert len(types) == state.seq > ITEMS
-        assert dog.longest < LONGEST_SECONDS / 2, (dog.longest, dog.what)
-        with watching() as dog:
+        with watching(LONGEST_SECONDS / 2):
             assert await attempts_of(engine, state, {"node": "m", "visits": []})
-        assert dog.longest < LONGEST_SECONDS / 2, (dog.longest, dog.what)
         with watching():  # the answer itself, of 8 MiB, is most of the longest turn
             answer = await server.get(f"/runs/{run_id}/events?limit=1000")
         page = answer.json()

@@ -21,10 +21,9 @@ async def test_a_difference_of_two_large_versions_holds_up_nobody(tmp_path):
     async with serving(tmp_path) as server:
         await server.ok("/workflows", flow([0] * MANY))
         await server.ok("/workflows", flow([*[0] * (MANY - 1), 1]))
-        with watching() as dog:
+        with watching(LONGEST_SECONDS / 2):
             found = await server.ok("/workflows/w/diff?before=1&after=2")
         assert [one["path"] for one in found["changed"]["a"]] == [f"/config/value/{MANY - 1}"]
-        assert dog.longest < LONGEST_SECONDS / 2, dog.what
 
 
 @pytest.mark.slow
@@ -35,10 +34,9 @@ async def test_a_difference_of_two_large_runs_holds_up_nobody(tmp_path):
         for last in (0, 1):
             inputs = {"x": [*[0] * MANY, last]}
             runs.append((await server.start(flow("{{ inputs.x | length }}"), inputs))["run_id"])
-        with watching() as dog:
+        with watching(LONGEST_SECONDS / 2):
             found = await server.ok(f"/runs/{runs[0]}/diff?other={runs[1]}")
         assert [one["path"] for one in found["run"]] == [f"/inputs/x/{MANY}"]
-        assert dog.longest < LONGEST_SECONDS / 2, dog.what
 
 
 @pytest.mark.slow
@@ -51,12 +49,11 @@ async def test_an_import_of_many_events_holds_up_nobody(tmp_path):
         signal = {"type": "run.signalled", "at": file["events"][-1]["at"], "cause": "signal", "name": "x", "payload": 0}
         file["events"] += [{**signal, "seq": last + 1 + n, "id": f"{n}"} for n in range(7000)]
         content = json.dumps(file, separators=(",", ":"))
-        with watching() as dog:
+        with watching(LONGEST_SECONDS / 2):
             answer = await server.client.post(
                 "/api/v1/runs/import", content=content, headers={"Content-Type": "application/json"}
             )
         assert answer.status_code == 201, answer.text[:500]
-        assert dog.longest < LONGEST_SECONDS / 2, dog.what
 
 
 @attack("S03", "a hundred thousand tags")

@@ -1,0 +1,88 @@
+"""What measures the loop sees what holds it up, and is not misled by a neighbour."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from tests.attack import watchdog
+from tests.attack.conftest import is_measurement
+from tests.attack.watchdog import MEASUREMENTS, MOST_GROWTH, HeldTooLong, Yardstick, judge, taking_at_most, watching
+
+pytest_plugins = ["pytester"]
+
+
+def spend(seconds: float) -> None:
+    """Use so much processor time."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+async def hold(seconds: float) -> None:
+    await asyncio.sleep(0)
+    spend(seconds)
+    await asyncio.sleep(0)
+
+
+async def test_a_turn_that_holds_the_loop_is_found_and_waiting_is_not() -> None:
+    with pytest.raises(HeldTooLong, match="held by"), watching(0.02):
+        await hold(0.05)
+    with watching(0.02):
+        await asyncio.sleep(0.05)
+
+
+def test_a_block_that_takes_longer_than_any_neighbour_explains_is_found() -> None:
+    with pytest.raises(HeldTooLong), taking_at_most(0.02):
+        spend(0.02 * MOST_GROWTH + 0.01)
+
+
+def test_the_limit_grows_with_what_a_fixed_piece_of_work_takes_twofold_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = [1.0]
+    monkeypatch.setattr(Yardstick, "measure", staticmethod(lambda: taken[0]))
+    monkeypatch.setattr(watchdog, "_yardsticks", [Yardstick()])
+    found = []
+    for now in (1.0, 1.5, 9.0):
+        taken[0] = now
+        found.append(watchdog.growth())
+    assert found == [1.0, 1.5, MOST_GROWTH]
+    judge(0.19, 0.1, "while it is busy")
+    with pytest.raises(HeldTooLong):
+        judge(0.21, 0.1, "while it is busy")
+    taken[0] = 1.0
+    with pytest.raises(HeldTooLong):
+        judge(0.11, 0.1, "while it is quiet")
+    judge(0.11, 0.1, "it was busy when it began", 1.2)
+
+
+def test_only_a_measurement_is_repeated() -> None:
+    held = HeldTooLong("0.2 s")
+    assert is_measurement(held)
+    assert is_measurement(BaseExceptionGroup("some", [ExceptionGroup("of a group", [held])]))
+    assert not is_measurement(AssertionError("wrong"))
+    assert not is_measurement(ExceptionGroup("some", [held, ValueError("wrong")]))
+    assert not is_measurement(None)
+
+
+@pytest.mark.parametrize(("over", "told"), [(MEASUREMENTS - 1, "passed"), (MEASUREMENTS, "failed")])
+def test_of_three_measurements_the_shortest_counts(pytester: pytest.Pytester, over: int, told: str) -> None:
+    pytester.makeconftest("from tests.attack.conftest import pytest_runtest_makereport, pytest_runtest_protocol")
+    pytester.makepyfile(
+        f"""
+        from tests.attack.watchdog import HeldTooLong
+        seen = []
+        def test_measured(tmp_path):
+            seen.append(tmp_path)
+            assert len(set(seen)) == len(seen) <= {MEASUREMENTS}, "each begins anew"
+            if len(seen) <= {over}:
+                raise HeldTooLong("over")
+        def test_wrong():
+            seen.append(None)
+            assert seen.count(None) == 2
+        """
+    )
+    result = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider")
+    counts = {"passed": 1, "failed": 1} if told == "passed" else {"failed": 2}
+    result.assert_outcomes(**counts)
