@@ -67,8 +67,8 @@ api: setup ## CASES=100000 requests made from the OpenAPI document, good and bad
 attack: setup ## every attack that worked once, on real servers of this machine, and a table of what came of each
 	@$(PY) -m tests.attack -n $(JOBS) --dist loadgroup $(ARGS)
 
-bench: setup ## measure speed; ARGS=distributed for several processes, ARGS=http for starts over HTTP
-	@$(PY) -m bench $(ARGS)
+bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, =distributed, =http
+	@$(PY) -m bench $(if $(JSON),--json) $(if $(KEEP),--keep) $(ARGS)
 
 peers: setup ## Perdure beside LangGraph, DBOS, Celery, Prefect, Temporal and Restate, by turns; QUICK=1 takes minutes
 	@$(PY) -m bench.peers $(if $(QUICK),--quick) $(ARGS)

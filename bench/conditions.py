@@ -13,7 +13,7 @@ from typing import Any
 from perdure.expressions.errors import NeedsVerdict
 from perdure.expressions.namespace import Run
 from perdure.expressions.verdicts import evaluate
-from perdure.kernel.causal_past import Context, Seen
+from perdure.kernel.causal_past import Evidence, Seen
 from perdure.kernel.commands import Need, Question
 from perdure.model.conditions import read_condition
 from perdure.model.ir import Condition
@@ -100,7 +100,7 @@ def make_question(spec: Any, output: Any = None) -> Question:
     assert canonical is not None
     references = [one for _, found, _ in find_in_condition(canonical, (), NODES) for one in found]
     condition = Condition(canonical.pop("type"), canonical, tuple(references))
-    return Question(Need("branch", "n"), Context(OUTPUT if output is None else output, nodes=NODES), condition)
+    return Question(Need("branch", "n"), Evidence(OUTPUT if output is None else output, nodes=NODES), condition)
 
 
 def measure(call: Callable[[], Any], count: int) -> float:

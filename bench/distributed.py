@@ -176,7 +176,7 @@ class Deployment:
 
     async def register(self, name: str, nodes: list[dict[str, Any]]) -> str:
         compiled = compile_definition({"name": name, "nodes": nodes})
-        await self.client.register(compiled)
+        await self.client.workflows.register(compiled)
         return compiled.get_ir().hash
 
     async def submit(self, ir: str, count: int, prefix: str) -> None:
@@ -184,7 +184,7 @@ class Deployment:
 
         async def one() -> None:
             for name in names:
-                reply = await self.client.request(Request(kind="start", run_id=name, ir=ir))
+                reply = await self.client.runs.request(Request(kind="start", run_id=name, ir=ir))
                 assert not reply.refused, reply
 
         await asyncio.gather(*(one() for _ in range(min(count, AT_ONCE))))
