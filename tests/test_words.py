@@ -243,3 +243,34 @@ def test_files_of_one_name_hold_one_thing():
     shared = {stem for stem in stems if stems.count(stem) > 1}
     assert shared - set(EQUAL_NAMES) == set(), "name a file after what sets it apart, or say here what they share"
     assert set(EQUAL_NAMES) - shared == set()
+
+
+UNNAMED = re.compile(r"\b(somebody|someone|whoever|anybody)\b", re.IGNORECASE)
+LEANS = re.compile(
+    r"(It|Its|They|Their|Them|Or|And|But|This one|These|Those)\b(?! (that|who|of|which)\b)|The same[,.;:]"
+)
+"""How a docstring begins that continues the name of what it describes, or of what stands before it."""
+
+
+def prose() -> Iterator[tuple[str, str, bool]]:
+    """(where, text, whether it is the docstring of a function or a class), of comments and docstrings."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        where, text = path.relative_to(SOURCE).as_posix(), path.read_text()
+        for number, line in enumerate(text.splitlines(), 1):
+            _, mark, comment = line.partition("# ")
+            if mark:
+                yield f"{where}:{number}", comment, False
+        for node in ast.walk(ast.parse(text)):
+            for child in () if isinstance(node, ast.Lambda | ast.IfExp) else getattr(node, "body", ()):
+                match child:
+                    case ast.Expr(value=ast.Constant(value=str(said))):
+                        is_first = isinstance(node, Function | ast.ClassDef) and node.body[0] is child
+                        yield f"{where}:{child.lineno}", said, is_first
+
+
+def test_prose_names_the_role():
+    assert [where for where, text, _ in prose() if UNNAMED.search(text)] == []
+
+
+def test_a_docstring_stands_without_its_identifier():
+    assert [f"{where} {text[:60]}" for where, text, is_first in prose() if is_first and LEANS.match(text)] == []

@@ -86,7 +86,7 @@ class Budget:
 
     @classmethod
     def without_end(cls) -> Budget:
-        """For whoever works with their own machine alone: the command line, a program, the kernel's own checks."""
+        """For callers that work on their own machine alone: the command line, a program, the kernel's own checks."""
         return cls(1 << 62, 1 << 62)
 
     def spend(self, steps: int) -> None:

@@ -378,7 +378,7 @@ class Engine:
             self._claims = Claims(self._claims_path, self._concurrency, kept, Owner(worker_id, *this_process()))
         self._sweep(self.transport)
         await self._recover(frozenset(crashed), left)
-        # Last: whoever gives up before this, by Ctrl-C perhaps, cuts off no attempt.
+        # Last: a person who gives up before this, by Ctrl-C perhaps, cuts off no attempt.
         self._spawn_worker(self.transport, worker_id, ("default",), None)
         await self.clock.sleep(0)  # one turn of the loop, in which the worker begins
 

@@ -465,7 +465,7 @@ class Transport(Protocol):
 
     async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
         """Wish to begin, and wait for the answer. `ask` names the wish. If this raises, the start may be durable, and
-        whoever wished must not begin."""
+        the worker must not begin."""
         ...
 
     async def report(self, results: Sequence[Result]) -> None:

@@ -150,7 +150,7 @@ class Places:
 
 
 class Place:
-    """A place that is taken, until it is left: at the end of a `with`, or by whoever the request was handed to."""
+    """A place that is taken, until it is left: at the end of a `with`, or by the task that the request was handed to."""
 
     def __init__(self, *counted: tuple[Counter[str], str]) -> None:
         self._counted = counted

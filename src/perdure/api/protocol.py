@@ -1,4 +1,4 @@
-"""Limits that hold whoever calls: the size of request line and headers, the time they may take, the time of a body that
+"""Limits that hold for every caller: the size of request line and headers, the time they may take, the time of a body that
 is answered before its end, the time in which an answer must be taken, and the number of connections.
 
 This is the only file that knows uvicorn's protocol class. What a connection may send after its headers is limited in

@@ -1,7 +1,7 @@
 """Readiness: whether this process can keep what it is asked. A database that can be read and not written to (a full
 disk, a standby) answers every question and keeps nothing, so readiness is found out by writing.
 
-Owns the last answer: one write in `KEPT_SECONDS`, however often it is asked, since anybody may ask.
+Owns the last answer: one write in `KEPT_SECONDS`, however often it is asked, since a caller needs no credential.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run `main` on the faster event loop, uvloop, where it is installed.
 
     A task or callback that a function left on the loop may raise SystemExit, which asyncio lets through to here. It ends
-    that task and, through whoever awaits it, the attempt, but not a process that others use too."""
+    that task and, through the task that awaits it, the attempt, but not a process that others use too."""
     with asyncio.Runner(loop_factory=_find_loop()) as runner:
         loop = runner.get_loop()
         task = loop.create_task(main)

@@ -60,7 +60,7 @@ def expect(model: Model, act: Act, *allowed: str) -> None:
 
 
 def is_unlet(model: Model, act: Act) -> bool:
-    """Its join fails here and now: it is never to run, unless a new generation decides the join anew."""
+    """Whether the join of an activation fails here and now: it is never to run, unless a new generation decides the join anew."""
     known = act.item is None and not act.fired and act.node in model.graph_of(act).nodes
     return known and verdict(model, act) == "fail"
 

@@ -4,7 +4,7 @@ once.
 Silence proves a death only after a while: a process may be slow, and the network away. The system releases a lock when
 its process dies, whichever way it dies, so an unlocked lifeline proves it. Only processes that work in the same folder
 see each other's; for all others silence decides, as without. What follows from a death is not decided here, and a lock
-guarantees nothing: epochs and attempts keep out whoever is wrongly taken for dead (PROTOCOL 6).
+guarantees nothing: epochs and attempts keep out a process that is wrongly taken for dead (PROTOCOL 6).
 """
 
 from __future__ import annotations

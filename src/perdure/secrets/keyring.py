@@ -121,5 +121,5 @@ def open_file(path: Path) -> Keyring:
     finally:
         made.unlink()
     found = read_file(path)
-    assert found is not None, "somebody removed the keys that were just made"
+    assert found is not None, "another process removed the keys that were just made"
     return found

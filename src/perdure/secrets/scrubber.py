@@ -65,7 +65,7 @@ class Scrubber:
                 self.add(item)
         elif isinstance(value, str) and value and value not in self._values:
             with self._lock:
-                # A file ends with a newline, which whoever uses the value takes off.
+                # A file ends with a newline, which the user of the value takes off.
                 values = self._values | {one for one in (value, value.strip()) if one}
                 self._lines |= set(_lines(value))
                 self._short = frozenset(one for one in values if len(one) < SHORTEST)

@@ -31,7 +31,7 @@ async def read_all(engine: Engine, run_id: str, last: int | None = None) -> Asyn
 async def read_stored(
     engine: Engine, run_id: str, *, after: int = 0, last: int | None = None
 ) -> AsyncIterator[StoredEvent]:
-    """The same, not decoded, from the event behind `after` on. Other tasks have their turn while it is read."""
+    """The events of a run as they are stored, not decoded, from the one behind `after` on. Other tasks have their turn while it is read."""
     while last is None or after < last:
         stored = await engine.journal.read_events(run_id, after, _READ if last is None else min(_READ, last - after))
         async for portion in in_portions(engine.clock, stored):

@@ -227,7 +227,7 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: l
         line = Text()
         for number in shown:
             cell = Text(cells[number], style=style or COLOURS.get(cells[number], ""))
-            if number:  # the first one names the row: whoever copies it needs all of it
+            if number:  # the first one names the row: a reader who copies it needs all of it
                 cell.truncate(widths[number], overflow="ellipsis", pad=True)
             else:
                 cell.pad_right(widths[0] - cell.cell_len)

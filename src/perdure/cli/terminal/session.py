@@ -150,7 +150,7 @@ class Session:
         from perdure.cli.terminal.lines import error_text, tell_failed
         from perdure.kernel.values import Error
 
-        if view["state"] in _ASKED_FOR:  # what somebody asked for has happened: that is no error
+        if view["state"] in _ASKED_FOR:  # what a person asked for has happened: that is no error
             say(f"Run {self.run_id} was {_ASKED_FOR[view['state']]}{self.asked}")
             return
         error = None if view["error"] is None else msgspec.convert(view["error"], Error)

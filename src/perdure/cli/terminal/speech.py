@@ -53,7 +53,7 @@ def width_of(stream: IO[str] | None) -> int:
 
 
 def wrap(text: str, width: int, indent: str = "  ") -> str:
-    """A text in lines of at most `width` columns, broken between words. What somebody may copy stays whole: lines that
+    """A text in lines of at most `width` columns, broken between words. What a reader may copy stays whole: lines that
     are indented, commands in backticks or behind a colon at the end, and words that are longer than a line."""
     if not width:
         return text

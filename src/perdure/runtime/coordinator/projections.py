@@ -35,7 +35,7 @@ def resolve_letter(
     row: DeadLetterRow, activation: Activation | None, at: float, asked: tuple[str, str] = ("", "")
 ) -> DeadLetterRow:
     """The row of a dead letter that is no longer parked. `asked` is what an operator asked for and who that was, if
-    anyone did; otherwise the activation is being tried again, or was given up with its run."""
+    there was one; otherwise the activation is being tried again, or was given up with its run."""
     again = activation is not None and activation.state in OPEN
     body = msgspec.json.encode({**msgspec.json.decode(row.body), "by": asked[1] or None})
     state = asked[0] or ("requeued" if again else "discarded")

@@ -53,7 +53,7 @@ FLUSH_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 5.0
 MOST_LACKING = 1000
 TOLD_SECONDS = 0.1
-"""How long an attempt has run before a beat names it as begun; a faster one is over before anyone could look."""
+"""How long an attempt has run before a beat names it as begun; a faster one is over before a person could look."""
 
 _log = logging.getLogger(__name__)
 

@@ -101,7 +101,7 @@ class Messages:
             head = _HEADS.decode(_HALVES.sub(rb"\\ufffd", body))
         except (EnvelopeRefused, msgspec.MsgspecError, ValueError, RecursionError):
             return None
-        # Of another version it may be good: somebody else can read it.
+        # Of another version it may be good: a process of that version can read it.
         return head if head.v == MESSAGE_VERSION and tenant in (None, head.tenant) else None
 
     def decode_lines(self, kind: str, lines: bytes) -> Any:
