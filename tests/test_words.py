@@ -35,7 +35,7 @@ ONE_MEANING = {
     "Scope": ["kernel/events.py"],
     "Decision": [
         "cli/approvals.py",
-        "sdk/runner.py",
+        "sdk/asks.py",
         "service/approvals.py",
         "service/decisions.py",
         "simulation/stubs.py",

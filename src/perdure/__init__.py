@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from perdure.nodes.registry import NodeType
     from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
     from perdure.runtime.worker.context import Context
+    from perdure.sdk.asks import Decision
     from perdure.sdk.control_flow import Loop, branch, first, loop, switch
     from perdure.sdk.control_flow import map_each as map  # noqa: A004  perdure.map
     from perdure.sdk.errors import BuildError, RunFailed
     from perdure.sdk.nodes import approval, cel, expr, http, node, secret, transform, wait
     from perdure.sdk.options import Concurrency, Rate, Retry
-    from perdure.sdk.runner import Approval, Decision, Run, arun, run
+    from perdure.sdk.runner import Approval, Run, arun, run
     from perdure.sdk.tasks import Task, task
     from perdure.sdk.workflows import Workflow, workflow
 
@@ -70,7 +71,8 @@ _HOMES = {
     "perdure.sdk.errors": ("BuildError", "RunFailed"),
     "perdure.sdk.nodes": ("approval", "cel", "expr", "http", "node", "secret", "transform", "wait"),
     "perdure.sdk.options": ("Concurrency", "Rate", "Retry"),
-    "perdure.sdk.runner": ("Approval", "Decision", "Run", "arun", "run"),
+    "perdure.sdk.asks": ("Decision",),
+    "perdure.sdk.runner": ("Approval", "Run", "arun", "run"),
     "perdure.sdk.tasks": ("Task", "task"),
     "perdure.sdk.workflows": ("Workflow", "workflow"),
 }

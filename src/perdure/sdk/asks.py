@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -30,6 +30,16 @@ class Ask(msgspec.Struct, frozen=True):
     shown: Any = None
     reject: str = ""
     """The nodes that a rejection leads to, where the workflow names them."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer of `on_approval`, where True or False does not say enough."""
+
+    decision: Literal["approve", "reject"]
+    by: str = ""
+    """The approver who decides; if left out, the first who has not decided yet."""
+    comments: str = ""
+    data: Any = None
 
 
 class Waiting(msgspec.Struct):

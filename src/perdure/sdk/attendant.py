@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from perdure.sdk.asks import Ask, Waiting
+    from perdure.sdk.asks import Ask, Decision, Waiting
     from perdure.sdk.follower import Follower
-    from perdure.sdk.runner import Decision
 
 CHILDREN_SECONDS = 0.5
 """How often the children of a run are looked at: their own events are not followed."""

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
@@ -32,6 +32,7 @@ from perdure.runtime.failures import show_details
 from perdure.runtime.worker.context import running_loop
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.sdk.annotations import convert_value, needs_conversion
+from perdure.sdk.asks import Decision
 from perdure.sdk.attendant import Attendant
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
@@ -73,16 +74,6 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     shown: Any = None
     form: Any = None
     """A JSON Schema of the `data` that an approval needs, if the node has one."""
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of `on_approval`, where True or False does not say enough."""
-
-    decision: Literal["approve", "reject"]
-    by: str = ""
-    """The approver who decides; if left out, the first who has not decided yet."""
-    comments: str = ""
-    data: Any = None
 
 
 OnApproval = Callable[[Approval], Any]

@@ -11,14 +11,13 @@ from perdure.cli.backend import engine_of
 from perdure.cli.exits import say, say_error
 from perdure.errors import PerdureError
 from perdure.kernel.state import NodeState, RunState, State
-from perdure.sdk.asks import Ask, Waiting, approve_command, look
+from perdure.sdk.asks import Ask, Decision, Waiting, approve_command, look
 from perdure.sdk.attendant import Answer, Attendant, Vote, something
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
     from perdure.cli.terminal.tree import Tree
     from perdure.sdk.follower import Follower
-    from perdure.sdk.runner import Decision
 
 Question = Coroutine[Any, Any, "Decision | None"]
 

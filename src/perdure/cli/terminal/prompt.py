@@ -13,8 +13,7 @@ from perdure.cli.exits import say
 from perdure.cli.terminal.output import shorten
 from perdure.cli.terminal.speech import echo, style
 from perdure.runtime.forms import fields_of, read_fields
-from perdure.sdk.asks import Ask
-from perdure.sdk.runner import Decision
+from perdure.sdk.asks import Ask, Decision
 
 _APPROVE, _REJECT, _LATER = ("a", "approve", "y", "yes"), ("r", "reject", "n", "no"), ("l", "later", "")
 
