@@ -64,7 +64,7 @@ fuzz: setup ## CASES=1000000 bad inputs; a failure prints how to repeat it
 api: setup ## CASES=100000 requests made from the OpenAPI document, good and bad: no 5xx, nothing that is not as documented
 	@$(PY) -m tests.api.schemathesis --cases $(or $(CASES),100000) $(ARGS)
 
-attack: setup ## every attack that worked once, on real servers of this machine, and a table of what came of each
+attack: setup ## every attack that worked once or never did, on real servers of this machine, and a table of what came of each
 	@$(PY) -m tests.attack -n $(JOBS) --dist loadgroup $(ARGS)
 
 bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, =distributed, =http

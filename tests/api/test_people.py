@@ -144,6 +144,7 @@ async def test_a_form_that_is_kept_as_a_blob_is_checked_too(server):
     assert (await decide(server, approval, data={"amount": 500})).status_code == 422
 
 
+@attack("S25", "an approval without the data that its form requires")
 async def test_the_form_is_shown_and_what_does_not_fit_is_refused(server):
     approval = await ask(server, form=FORM)
     details = await server.ok(place(approval), headers=bearer())

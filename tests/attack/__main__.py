@@ -17,20 +17,25 @@ class Table:
     """One row per finding."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str, str], list[str]] = {}
+        self.rows: dict[tuple[str, str], list[tuple[str, int]]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for name, value in report.user_properties:
-            if name == "attack":
-                row: Any = value
-                self.rows.setdefault((row[0], row[1]), []).append(row[2])
+        said: dict[str, Any] = dict(report.user_properties)
+        if "attack" in said:
+            number, what, outcome = said["attack"]
+            # A test that goes through a list of attacks says how many there were.
+            self.rows.setdefault((number, what), []).append((outcome, said.get("attacks", 1)))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("attacks")
+        every = 0
         for (number, what), outcomes in sorted(self.rows.items()):
-            through = sum(outcome != "passed" for outcome in outcomes)
+            through = sum(outcome != "passed" for outcome, _ in outcomes)
             said = "held" if not through else f"CAME THROUGH ({through})"
-            terminalreporter.write_line(f"{number:<5} {what:<60} {len(outcomes):>6,}  {said}")
+            times = sum(times for _, times in outcomes)
+            every += times
+            terminalreporter.write_line(f"{number:<5} {what:<80} {times:>6,}  {said}")
+        terminalreporter.write_line(f"{'':<5} {'all together':<80} {every:>6,}")
 
 
 if __name__ == "__main__":
