@@ -48,3 +48,15 @@ def test_every_attack_has_a_number_that_is_on_the_page_and_every_finding_an_atta
                 numbers.update(marks)
     assert numbers <= ROWS.keys()
     assert {name for name in ROWS if name.startswith("S")} - numbers == set()
+
+
+def test_every_attack_is_named_on_the_page():
+    """Both ways: what a row names exists, and what closes a class is named, so that whoever reads the row finds all of it."""
+    unnamed = [
+        f"{path.relative_to(TESTS)}::{name}"
+        for path in TESTS.rglob("test_*.py")
+        if "@attack(" in path.read_text(encoding="utf-8")
+        for name, marks in functions(path).items()
+        if marks and f"`{path.relative_to(TESTS)}::{name}`" not in PAGE
+    ]
+    assert unnamed == []

@@ -77,8 +77,12 @@ def write(method: str, target: str, headers: Headers, body: bytes = b"") -> byte
     return "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
 
 
+def _quoted(text: str) -> str:
+    return quote(text.encode("utf-8", "surrogatepass"), safe="")
+
+
 def fill(path: str, values: dict[str, str] | None = None) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: quote((values or {}).get(found[1], "x"), safe=""), path)
+    return re.sub(r"\{(\w+)\}", lambda found: _quoted((values or {}).get(found[1], "x")), path)
 
 
 JSON = {"Content-Type": "application/json"}
@@ -122,12 +126,11 @@ def odd_texts(theirs: Headers, parameters: dict[str, list[str]]) -> Iterator[Req
         if method != "GET":
             continue
         for text in TEXTS:
-            coded = quote(text.encode("utf-8", "surrogatepass"), safe="")
             if "{" in path:
-                target = re.sub(r"\{\w+\}", lambda _, coded=coded: coded, path)
+                target = fill(path, dict.fromkeys(re.findall(r"\{(\w+)\}", path), text))
                 yield f"{path} {text[:40]!r}", write("GET", target, theirs)
             for name in parameters.get(path, ()):
-                yield f"{path}?{name}={text[:40]!r}", write("GET", f"{fill(path)}?{name}={coded}", theirs)
+                yield f"{path}?{name}={text[:40]!r}", write("GET", f"{fill(path)}?{name}={_quoted(text)}", theirs)
 
 
 GOOD = {

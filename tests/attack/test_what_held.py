@@ -180,6 +180,8 @@ def try_all(
             shown = answer.replace(CANARY.encode(), b"", data.count(CANARY.encode()))  # what was sent may come back
             if not allowed(status) or CANARY.encode() in shown:
                 through.append((what, status, answer[-300:]))
+        if not whole and len(answers) > 1:
+            through.append((what, answers[1][0], b"the request inside it was answered"))
         if whole and not answers:
             through.append((what, 0, b"no answer"))
     count("attacks", len(tried))
