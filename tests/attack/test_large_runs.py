@@ -81,7 +81,9 @@ async def _is_done(server: Any, run_id: str) -> bool:
 @attack("S03", "a blob of millions of empty lists, which a template looks into")
 async def test_a_value_of_too_many_parts_is_not_looked_into(tmp_path):
     async with serving(tmp_path) as server:
-        ref = await server.engine.blobs.put("default", b'{"value":' + heavy() + b"}")  # type: ignore[union-attr]
+        # As many bytes as a definition may name, and still too many parts.
+        small = b'{"value":[' + b"[]," * 345_000 + b"0]}"
+        ref = await server.engine.blobs.put("default", small)  # type: ignore[union-attr]
         definition = {"name": "w", "nodes": [{"id": "a", "type": "transform", "config_ref": ref}]}
         with watching():
             answer = await server.post("/runs", {"definition": definition, "wait_seconds": 5})
