@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 WIDTH, PANEL, GAP, TOP = 688, 92, 14, 64
-LEFT, RIGHT = 300, 110
+LEFT, RIGHT = 352, 150
 PAPER, TITLE, SOFT, GRID, LINE, HOT = "#ffffff", "#0f172a", "#64748b", "#e2e8f0", "#2563eb", "#dc2626"
 FONT = "DejaVu Sans,Segoe UI,Roboto,Helvetica,Arial,sans-serif"
 FLAT = 2.0
