@@ -9,6 +9,7 @@ import pytest
 
 import perdure
 from perdure.model.compilation import compile_text
+from perdure.places import Places
 from perdure.threads import NUMBER, Threads
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
@@ -132,3 +133,15 @@ async def test_definitions_of_one_tenant_do_not_keep_another_waiting(tmp_path, m
             finally:
                 free.set()
         assert answer.status_code == 200
+
+
+def test_a_place_for_a_loop_that_is_gone_is_given_to_the_next():
+    places = Places(1)
+    places.ask("a", lambda: None)
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(places.wait("b"))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    places.leave("a")
+    assert not waiting.done()
+    asyncio.run(asyncio.wait_for(places.wait("c"), 30))

@@ -3,6 +3,7 @@ all places."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
@@ -23,6 +24,28 @@ class Places:
         self._asked = 0
         self._first = ""
         self._several = always_shared
+
+    async def wait(self, tenant: str) -> None:
+        """Wait for a place, which the caller then must `leave`."""
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+
+        def tell() -> None:
+            try:
+                if asyncio._get_running_loop() is loop:
+                    ready.set()
+                else:
+                    loop.call_soon_threadsafe(ready.set)
+            except RuntimeError:  # the loop is closed, and nobody comes
+                self.leave(tenant)
+
+        name = self.ask(tenant, tell)
+        try:
+            await ready.wait()
+        except asyncio.CancelledError:
+            if not self.give_up(name):
+                self.leave(tenant)
+            raise
 
     def ask(self, tenant: str, ready: Callable[[], None]) -> str:
         """Ask for a place. `ready` is called once there is one, perhaps at once and from any thread; the caller then

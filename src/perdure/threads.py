@@ -48,24 +48,7 @@ class Threads:
     async def call(self, tenant: str, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
         """What the work gives, done in a thread when it is the tenant's turn."""
         loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-
-        def tell() -> None:
-            try:
-                if asyncio._get_running_loop() is loop:
-                    ready.set()
-                else:
-                    loop.call_soon_threadsafe(ready.set)
-            except RuntimeError:  # the loop is closed, and nobody comes
-                self._places.leave(tenant)
-
-        name = self._places.ask(tenant, tell)
-        try:
-            await ready.wait()
-        except asyncio.CancelledError:
-            if not self._places.give_up(name):
-                self._places.leave(tenant)
-            raise
+        await self._places.wait(tenant)
 
         def do() -> T:
             try:

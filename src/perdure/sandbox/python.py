@@ -8,7 +8,6 @@ are fixed, so that the same job has the same answer.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import re
@@ -81,14 +80,7 @@ class Sandbox:
     async def run(self, job: Job, tenant: str = "default") -> bool | Lost:
         """The verdict, or why there is none. Tenants take turns. Raises SandboxUnavailable if asking again may help."""
         loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        name = self._places.ask(tenant, lambda: _tell(loop, ready))
-        try:
-            await ready.wait()
-        except asyncio.CancelledError:
-            if not self._places.give_up(name):
-                self._places.leave(tenant)
-            raise
+        await self._places.wait(tenant)
         try:
             future = loop.run_in_executor(self._threads, self.decide, job)
         except RuntimeError:  # the threads are shut down
@@ -206,11 +198,6 @@ class Sandbox:
             return bool(value)
         kind = value if type(value) is str and _KIND.fullmatch(value) else "something else"
         return Lost("condition_error", f"evaluate gave {kind}, not True or False")
-
-
-def _tell(loop: asyncio.AbstractEventLoop, ready: asyncio.Event) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits
-        loop.call_soon_threadsafe(ready.set)
 
 
 def _timeout(job: Job) -> Lost:
