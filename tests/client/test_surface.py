@@ -147,6 +147,7 @@ def test_a_client_needs_neither_engine_nor_server():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(done.stdout))
     assert {name.split(".")[1] for name in loaded} == {
+        "capacity",
         "client",
         "clock",
         "errors",
