@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from perdure.transports.redis.names import Keys
+from perdure.transports.redis.wakes import POLL_SECONDS
 from tests.attack.marks import attack
 from tests.conformance.transport.messages import claim, result, soon, task
 from tests.distributed.helpers import Deployment, eventually
@@ -170,3 +171,16 @@ async def test_of_two_coordinators_neither_lets_one_tenant_have_all_slots(deploy
     assert runs.index("y") <= 4 + 4, runs[:20]
     await asyncio.gather(*(ended(client, f"x{number}") for number in range(12)))
     assert worker is not None
+
+
+async def test_a_slot_that_its_tenant_left_is_filled_at_once(opened):
+    one, worker = await opened(partitions=()), await opened(partitions=())
+    await one.publish([*many(1, "y"), *many(30, "x")])
+    assert sorted(await claim(worker, 2)) == ["x0", "y0"]
+    await worker.report([result(task("y0", tenant="y"), tenant="y")])
+    assert len(await claim(worker, 15)) == 13  # of 16 slots, x has 14
+    waiting = asyncio.create_task(claim(worker, 2))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await worker.report([result(task("x0", tenant="x"), tenant="x")])
+    assert await asyncio.wait_for(waiting, 0.9 * POLL_SECONDS)  # and not at the next look

@@ -98,6 +98,8 @@ class Claims:
         """Reports the result of a finished task once more; set by `Results`."""
         self._tenants: set[str] = set()
         """The first two tenants whose tasks came here."""
+        self._crowded: set[Ticket] = set()
+        """Those who wait and have no room for some tenant: what waits may fit when a slot of that tenant is free again."""
         self._unsure: dict[str, float] = {}
         """Workers with a claim whose answer was lost, and since when."""
 
@@ -117,17 +119,25 @@ class Claims:
             while True:
                 self._link.check_open()
                 ticket.clear()
-                tasks = await self._try(worker, queues, limit, _fitting(*has, tuple(lacking)))
+                room = self._room(worker, limit)
+                if any(one.startswith("=0@") for one in room):
+                    self._crowded.add(ticket)
+                else:
+                    self._crowded.discard(ticket)
+                tasks = await self._try(worker, queues, limit, [*_fitting(*has, tuple(lacking)), *room])
                 if tasks:
                     return tasks
                 await ticket.wait(POLL_SECONDS)
         finally:
+            self._crowded.discard(ticket)
             done()
 
     def reported(self, task_id: str, result: Result) -> None:
         claim = self.running.pop(task_id, None)
         if claim is None:
             return
+        for ticket in self._crowded:
+            ticket.wake()
         now = self._clock.monotonic()
         self._forget(task_id)
         self._reported[task_id] = Reported(now, claim.entry, result, result.size + 500)
@@ -159,7 +169,6 @@ class Claims:
             found = await self._find_lost(worker, queues, limit)
             if found:
                 return found
-        fitting = [*fitting, *self._room(worker, limit)]
         shares = {queues[0]: limit} if len(queues) == 1 else await self._share(queues, limit, fitting)
         await self._link.connected()
         asked_at = self._clock.monotonic()
@@ -184,7 +193,7 @@ class Claims:
         taken.sort(key=lambda one: one[:2])
         return [task for _, _, task in taken]
 
-    def _room(self, worker: str, free: int) -> Arguments:
+    def _room(self, worker: str, free: int) -> list[str]:
         """How many tasks of one tenant may still come. A tenant that had all slots would keep others from starting, and a
         handler cannot be taken out of its slot: once there are several, some are left to the others."""
         if len(self._tenants) < 2:
