@@ -79,6 +79,20 @@ async def test_an_error_is_raised_where_it_is_awaited_and_leaves_its_place():
     assert await threads.call("b", lambda: 1) == 1
 
 
+async def test_a_thread_that_the_system_does_not_give_leaves_its_place(monkeypatch):
+    threads = Threads(1)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="can't start"):
+                await asyncio.wait_for(threads.call("a", lambda: 1), DEADLINE)
+    assert await asyncio.wait_for(threads.call("a", lambda: 1), DEADLINE) == 1
+
+
 def test_a_caller_whose_loop_is_closed_keeps_no_place():
     threads, free = Threads(1), threading.Event()
 

@@ -56,7 +56,12 @@ class Threads:
             finally:  # here and not in the loop: the caller may be gone, and its loop with it
                 self._places.leave(tenant)
 
-        return await loop.run_in_executor(self._starter, do)
+        try:
+            doing = loop.run_in_executor(self._starter, do)
+        except BaseException:  # no thread could be started, and nobody else leaves its place
+            self._places.leave(tenant)
+            raise
+        return await doing
 
 
 _threads = Threads()
