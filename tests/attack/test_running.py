@@ -15,12 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from perdure.cli.app import app
-from perdure.cli.runs import watch
+from perdure.cli.terminal.remote_follow import StreamSource
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.python_code import Job
 from perdure.runtime.coordinator import children
 from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq
+from perdure.sdk.follower import Follower, JournalSource
 from tests.api.helpers import serving
 from tests.attack.helpers import until_some
 from tests.attack.marks import attack
@@ -328,14 +329,15 @@ async def test_who_follows_a_quarantined_run_is_told_why_and_need_not_wait(tmp_p
 @pytest.mark.slow
 @attack("S27", "a run that is quarantined while it is followed")
 async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
-    following, run = threading.Event(), watch._Beside.run
+    following, look = threading.Event(), Follower.look_for_quarantine
 
-    async def tell(self, over):
+    async def tell(self):
         following.set()
-        await run(self, over)
+        await look(self)
 
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(watch._Beside, "run", tell)
+    monkeypatch.setattr(Follower, "look_for_quarantine", tell)
+    monkeypatch.setattr(StreamSource, "look_seconds", 0.05)
+    monkeypatch.setattr(JournalSource, "look_seconds", 0.05)
     async with serving(tmp_path, real=True) as server:
         run_id = (await server.ok("/runs", {"definition": ASKING}))["run_id"]
         for env in places(server, tmp_path):
@@ -351,7 +353,7 @@ async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkey
 
 @attack("S27", "a run is quarantined while `perdure run --server` waits for it")
 async def test_who_waits_for_a_run_on_a_server_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(StreamSource, "look_seconds", 0.05)
     file = tmp_path / "asks.json"
     file.write_text(json.dumps(ASKING))
     async with serving(tmp_path, real=True) as server:

@@ -1,6 +1,8 @@
-"""Whoever votes or starts a run asks the service: nothing else makes these requests, so no rule about them can be gone around."""
+"""What a person asks of a run is asked in one way: only the service makes these requests, so no rule about them can be gone
+around; and one implementation follows a run to its end, takes it over and asks its people."""
 
 import ast
+import re
 from pathlib import Path
 
 SRC = Path(__file__).parent.parent.parent / "src" / "perdure"
@@ -22,3 +24,10 @@ def test_only_the_service_makes_the_requests_of_people():
 
 def _kind(call):
     return next((getattr(one.value, "value", None) for one in call.keywords if one.arg == "kind"), None)
+
+
+def test_one_implementation_follows_a_run_and_takes_it_over():
+    texts = {path.relative_to(SRC): path.read_text(encoding="utf-8") for path in SRC.rglob("*.py")}
+    for written in (r"in follower\.events\(\)", r"while not await \w+\.hold\(", r"def \w*look_for_quarantine\("):
+        found = [where for where, text in texts.items() if re.search(written, text) and where.parts[0] not in OWN]
+        assert found == [Path("sdk/follower.py")], written

@@ -1,15 +1,18 @@
-"""A run as it is durable, folded from its events whichever process decides them; and taking it over when that process
-is gone.
+"""A run as it is durable, folded from its events whichever process decides them; followed to its end, and taken over when
+that process is gone (PROTOCOL 26, 27).
 
-A source knows where events and definitions come from: the journal of an engine here, or the stream of a server.
+It is the same for `perdure run`, `perdure runs watch` and `perdure.run`. A source knows where events and definitions come
+from: the journal of an engine here, or the stream of a server.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
+from perdure.clock import system
+from perdure.errors import PerdureError
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
 from perdure.kernel.seen import Seen
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from perdure.engine import Engine
     from perdure.model.ir import IR
     from perdure.sdk.asks import Ask
+
+Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+"""What goes on beside a followed run. It sets the event when the run need not be followed any more."""
 
 TAKE_OVER_SECONDS = 0.1
 _STATES = {
@@ -33,6 +39,9 @@ _STATES = {
 
 class Source(Protocol):
     """The place from which a run is followed."""
+
+    look_seconds: float
+    """How often to look whether a run is quarantined, which no event says."""
 
     async def catch_up(self, follower: Follower) -> None:
         """Bring the follower's state to what the run is now."""
@@ -50,6 +59,10 @@ class Source(Protocol):
         """What is executed of the run now, which no event says."""
         ...
 
+    async def find_quarantine(self, run_id: str) -> str | None:
+        """Why the run is quarantined; None: it is not."""
+        ...
+
 
 class Follower:
     """A run as it is durable, event by event."""
@@ -63,6 +76,8 @@ class Follower:
         """What the run needed from a person at the last look."""
         self.blind = False
         """The definition is not available: of the state, only what events say by themselves is true."""
+        self.quarantined: str | None = None
+        """Why nothing more will come; None: more may come."""
 
     async def skip_past(self) -> None:
         """Begin with the run as it is now, not with its first event."""
@@ -92,8 +107,22 @@ class Follower:
         else:
             evolve(state, event)
 
+    async def look_for_quarantine(self) -> None:
+        """Wait until the run is quarantined."""
+        while self.quarantined is None:
+            seq = self.state.seq
+            await system.sleep(self._source.look_seconds)
+            try:
+                found = await self._source.find_quarantine(self.state.run_id)
+            except PerdureError:
+                continue  # the server or the database does not answer: the reader of the events is more patient
+            if self.state.seq == seq:
+                self.quarantined = found
+
 
 class JournalSource:
+    look_seconds = 0.5
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
@@ -109,8 +138,91 @@ class JournalSource:
     async def look(self, state: State, *, blind: bool) -> Seen:
         return await self._engine.work_reports.of(state)
 
+    async def find_quarantine(self, run_id: str) -> str | None:
+        record = await self._engine.journal.find_run(run_id)
+        return None if record is None else record.quarantined
 
-async def take_over(engine: Engine, *, work: bool = True) -> None:
-    """Wait until this process holds the database: the operating system releases the hold the moment its holder dies."""
-    while not await engine.hold(work=work):
+
+# -- to the end --------------------------------------------------------------------------------------------------------
+
+
+class Screen(Protocol):
+    """The place where a person sees the run."""
+
+    def begin(self, state: State) -> None: ...
+    def show(self, state: State, event: e.Event) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    def begin(self, state: State) -> None:
+        pass
+
+    def show(self, state: State, event: e.Event) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+async def follow(
+    follower: Follower,
+    screen: Screen,
+    *,
+    work: Engine | None,
+    go_on: Callable[[], Awaitable[Any]] | None = None,
+    beside: Iterable[Beside] = (),
+) -> None:
+    """Follow a run until it has ended, is quarantined, or what goes on beside it says that this is enough. `work` is the
+    engine that takes over when the process that works dies; `go_on` then makes it work."""
+    over = asyncio.Event()
+    screen.begin(follower.state)
+    try:
+        async with asyncio.TaskGroup() as group:
+            shown = asyncio.Event()
+            tasks = [
+                group.create_task(_watch(follower, screen, shown, over)),
+                group.create_task(_stop_at_quarantine(follower, over)),
+                *[group.create_task(one(over)) for one in beside],
+            ]
+            if work is not None:
+                tasks.append(group.create_task(_take_over(work, shown, go_on or work.hold)))
+            await over.wait()
+            for task in tasks:  # no answer of a person changes any more what has ended
+                task.cancel()
+    finally:
+        screen.end()
+
+
+async def _watch(follower: Follower, screen: Screen, shown: asyncio.Event, over: asyncio.Event) -> None:
+    if follower.state.seq:  # the run is known from before
+        shown.set()
+    if not _ended(follower):
+        async for event in follower.events():
+            screen.show(follower.state, event)
+            shown.set()
+            if _ended(follower):
+                break
+    over.set()
+
+
+def _ended(follower: Follower) -> bool:
+    return follower.state.terminal
+
+
+async def _stop_at_quarantine(follower: Follower, over: asyncio.Event) -> None:
+    await follower.look_for_quarantine()
+    over.set()
+
+
+async def _take_over(engine: Engine, shown: asyncio.Event, go_on: Callable[[], Awaitable[Any]]) -> None:
+    """Keep asking for the hold: the operating system releases it the moment its holder dies."""
+    if engine.worker is not None:
+        return
+    if engine.holds:  # a new run, which this process has begun and no worker executes yet
+        await shown.wait()
+        await engine.hold()
+        return
+    while not await engine.hold(work=False):
         await engine.clock.sleep(TAKE_OVER_SECONDS)
+    await go_on()

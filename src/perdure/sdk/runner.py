@@ -36,7 +36,7 @@ from perdure.sdk.asks import Decision
 from perdure.sdk.attendant import Attendant
 from perdure.sdk.builder import find_current
 from perdure.sdk.errors import BuildError, RunFailed
-from perdure.sdk.follower import Follower, JournalSource, take_over
+from perdure.sdk.follower import Follower, JournalSource, Silent, follow
 from perdure.sdk.single import as_workflow
 from perdure.sdk.tasks import Task
 from perdure.sdk.workflows import Workflow
@@ -58,8 +58,6 @@ GRACE_SECONDS = 10.0
 """How long work of other runs that this process holds may take after its own run has ended."""
 STOP_SECONDS = 2.0
 """How long running work may take when this process is told to stop; what is cut off is tried again later."""
-LOOK_SECONDS = 0.5
-"""How often to look whether a run was quarantined, which no event of it tells."""
 
 _FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
@@ -379,32 +377,22 @@ class _Session:
         desk = _Desk(self._engine, self._service, follower)
         asker = None if self._on_approval is None else _Callback(self._on_approval, self._service)
         attendant = Attendant(follower, desk, asker, leaves=True)
+        waiting: Waiting | None = None
+
+        async def attend(over: asyncio.Event) -> None:
+            nonlocal waiting
+            waiting = await attendant.run()
+            over.set()
+
         try:
-            async with asyncio.TaskGroup() as group:
-                ended = group.create_task(self._watch(follower))
-                attended = group.create_task(attendant.run())
-                beside = [take_over(self._engine), self._look_for_quarantine(follower)]
-                tasks = [ended, attended, *map(group.create_task, beside)]
-                await asyncio.wait({ended, attended}, return_when=asyncio.FIRST_COMPLETED)
-                if attended.done() and attended.exception() is None and not follower.state.terminal:
-                    self.waiting = attended.result()
-                for task in tasks:  # the run is over: no answer of the callback changes that any more
-                    task.cancel()
+            await follow(follower, Silent(), work=self._engine, beside=[attend])
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        if not follower.state.terminal:
+            if follower.quarantined is not None:
+                raise PerdureError(f"run {state.run_id} is quarantined: {follower.quarantined}; see `perdure doctor`")
+            self.waiting = waiting
         return follower.state
-
-    async def _watch(self, follower: Follower) -> None:
-        async for _ in follower.events():
-            if follower.state.terminal:
-                return
-
-    async def _look_for_quarantine(self, follower: Follower) -> None:
-        while True:
-            await self._engine.clock.sleep(LOOK_SECONDS)
-            record = await self._engine.journal.get_run(follower.state.run_id)
-            if record.quarantined is not None:
-                raise PerdureError(f"run {record.run_id} is quarantined: {record.quarantined}; see `perdure doctor`")
 
 
 class _Desk:

@@ -11,16 +11,10 @@ from perdure.cli.exits import ExitCode
 from perdure.cli.group import json_option, leave
 from perdure.cli.terminal.output import print_json, print_pretty
 from perdure.cli.where import Where, where_options
-from perdure.clock import system
-from perdure.errors import PerdureError, Refused
+from perdure.errors import Refused
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
-    from perdure.cli.terminal.tree import Tree
-    from perdure.sdk.follower import Follower
-
-LOOK_SECONDS = 2.0
-"""How often to look whether a run is quarantined, which no event says."""
 
 
 @click.command()
@@ -52,7 +46,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
             await follower.skip_past()
         with stopping() as stop:
             screen = Silent() if as_json else tree or lines
-            await follow(follower, screen, stop, work=None, beside=_Beside(backend, follower, tree).run)
+            await follow(follower, screen, stop, work=None, beside=[] if tree is None else [tree.redraw])
         if not follower.state.terminal:
             await check_going(backend, await resolve_run(backend, run_id))
         view = await get_run(backend, run_id)
@@ -77,33 +71,3 @@ async def check_going(backend: Backend, found: dict[str, Any]) -> None:
     await get_run(backend, run_id)  # raises the reason if the run cannot be read
     if found["ended_at"] is None:
         raise Refused(f"run {run_id} is quarantined, so it does not go on: {why}", code="quarantined")
-
-
-class _Beside:
-    """Work beside a followed run: draw it, and find out when nothing more will come."""
-
-    def __init__(self, backend: Backend, follower: Follower, tree: Tree | None) -> None:
-        self._backend = backend
-        self._follower = follower
-        self._tree = tree
-
-    async def run(self, over: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
-            if self._tree is not None:
-                group.create_task(self._tree.redraw(over))
-            group.create_task(look_for_quarantine(self._backend, self._follower, over))
-
-
-async def look_for_quarantine(backend: Backend, follower: Follower, over: asyncio.Event) -> None:
-    """Set `over` once the run is quarantined: then nothing more will come."""
-    from perdure.cli.backend import find_run
-
-    while True:
-        seq = follower.state.seq
-        await system.sleep(LOOK_SECONDS)
-        try:
-            found = await find_run(backend, follower.state.run_id)
-        except PerdureError:
-            continue  # the server or the database does not answer: who reads the events is more patient
-        if found is not None and found.get("quarantined") is not None and follower.state.seq == seq:
-            over.set()

@@ -1,23 +1,21 @@
-"""Following a run: its state folded from its events as they become durable, whichever process decides them.
-
-When this process holds the database, it also works. When another process does, that one works; should it die, a
-follower that was asked to work takes over at once (PROTOCOL 26, 27).
+"""Following a run at the terminal, until it ends or a signal ends this process; and what is said when this process takes
+over from one that died.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 from perdure.cli.exits import ExitCode, say
 from perdure.cli.others import look_around, tell
-from perdure.kernel import events as e
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.state import State
-from perdure.sdk.follower import Follower, take_over
+from perdure.sdk.follower import Beside, Follower, Screen, Silent
+from perdure.sdk.follower import follow as follow_to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,25 +24,6 @@ if TYPE_CHECKING:
     from perdure.engine import Engine
 
 __all__ = ["Screen", "Silent", "Stop", "follow", "stopping"]
-
-
-class Screen(Protocol):
-    """The place where a person sees the run."""
-
-    def begin(self, state: State) -> None: ...
-    def show(self, state: State, event: e.Event) -> None: ...
-    def end(self) -> None: ...
-
-
-class Silent:
-    def begin(self, state: State) -> None:
-        pass
-
-    def show(self, state: State, event: e.Event) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
 
 
 class Stop:
@@ -61,6 +40,10 @@ class Stop:
             return
         self.code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
         self.asked.set()
+
+    async def wait(self, over: asyncio.Event) -> None:
+        await self.asked.wait()
+        over.set()
 
     def on_second(self, act: Callable[[], None]) -> None:
         self._on_second = act
@@ -101,65 +84,14 @@ def followed(backend: Backend, run_id: str) -> tuple[Follower, Screen]:
 
 
 async def follow(
-    follower: Follower,
-    screen: Screen,
-    stop: Stop,
-    *,
-    work: Engine | None,
-    beside: Callable[[asyncio.Event], Any] | None = None,
+    follower: Follower, screen: Screen, stop: Stop, *, work: Engine | None, beside: Iterable[Beside] = ()
 ) -> None:
-    """Follow a run until it has ended, this process is told to stop, or what runs `beside` it sets the event it is
-    given. `work` is the engine that takes over when the process that works dies."""
-    over = asyncio.Event()
-    screen.begin(follower.state)
-    try:
-        async with asyncio.TaskGroup() as group:
-            shown = asyncio.Event()
-            tasks = [
-                group.create_task(_watch(follower, screen, shown, over)),
-                group.create_task(_when(stop.asked, over)),
-            ]
-            if work is not None:
-                tasks.append(group.create_task(_take_over(work, follower, shown)))
-            if beside is not None:
-                tasks.append(group.create_task(beside(over)))
-            await over.wait()
-            for task in tasks:
-                task.cancel()
-    finally:
-        screen.end()
+    """Follow a run, also until this process is told to stop. Says so when it takes over."""
+    go_on = None if work is None else partial(_go_on, work, follower)
+    await follow_to_the_end(follower, screen, work=work, go_on=go_on, beside=[stop.wait, *beside])
 
 
-async def _watch(follower: Follower, screen: Screen, shown: asyncio.Event, over: asyncio.Event) -> None:
-    if follower.state.seq:  # the run is known from before
-        shown.set()
-    if not _ended(follower):
-        async for event in follower.events():
-            screen.show(follower.state, event)
-            shown.set()
-            if _ended(follower):
-                break
-    over.set()
-
-
-def _ended(follower: Follower) -> bool:
-    return follower.state.terminal
-
-
-async def _when(asked: asyncio.Event, over: asyncio.Event) -> None:
-    await asked.wait()
-    over.set()
-
-
-async def _take_over(engine: Engine, follower: Follower, shown: asyncio.Event) -> None:
-    """Keep asking for the hold: the operating system releases it the moment its holder dies."""
-    if engine.worker is not None:
-        return
-    if engine.holds:  # a new run, which this process has begun and no worker executes yet
-        await shown.wait()
-        await engine.hold()
-        return
-    await take_over(engine, work=False)
+async def _go_on(engine: Engine, follower: Follower) -> None:
     run_id = root_of(follower.state.run_id)
     others = await look_around(engine, run_id)
     await engine.hold()

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.cli.backend import find_run
 from perdure.cli.exits import say
 from perdure.cli.terminal.lines import Lines
 from perdure.cli.terminal.output import hour
@@ -30,6 +31,8 @@ LOOK_SECONDS = 1.0
 
 
 class StreamSource:
+    look_seconds = 2.0
+
     def __init__(self, client: AsyncClient, known: Mapping[str, IR] | None = None) -> None:
         """`known` has definitions by their hash, for which the server need not be asked."""
         self._client = client
@@ -71,6 +74,10 @@ class StreamSource:
             if compiled is not None:
                 self._known[compiled.hash] = compiled
         return self._known.get(event.ir)
+
+    async def find_quarantine(self, run_id: str) -> str | None:
+        found = await find_run(self._client, run_id)
+        return None if found is None else found.get("quarantined")
 
 
 def _match(state: State, tasks: Sequence[Mapping[str, Any]]) -> dict[Key, Working]:

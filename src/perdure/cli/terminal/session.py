@@ -6,8 +6,8 @@ It must not know how a run begins: a file is registered and started in a databas
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -90,7 +90,7 @@ class Session:
         """Show the run and ask its people, until it has ended, waits for people alone and should not, or is stopped.
         Raises Refused once it is quarantined. `lines` is the screen where no tree can be drawn."""
         from perdure.cli.backend import resolve_run
-        from perdure.cli.runs.watch import check_going, look_for_quarantine
+        from perdure.cli.runs.watch import check_going
         from perdure.cli.terminal.follow import Silent, follow
         from perdure.cli.terminal.people import People, Terminal, attend, make_tree
         from perdure.sdk.attendant import Attendant
@@ -100,12 +100,7 @@ class Session:
         people = People(backend, follower)
         asker = Terminal(follower, people, tree) if asks else None
         attendant = Attendant(follower, people, asker, leaves=self.no_wait) if self.no_wait or asks else None
-
-        async def beside(over: asyncio.Event) -> None:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(attend(attendant, tree, over))
-                group.create_task(look_for_quarantine(backend, follower, over))
-
+        beside = [partial(attend, attendant, tree)]
         await follow(follower, Silent() if self.as_json else tree or lines, stop, work=work, beside=beside)
         if stop.code is None and not follower.state.terminal:
             await check_going(backend, await resolve_run(backend, self.run_id))
