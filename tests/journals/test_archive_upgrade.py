@@ -1,5 +1,8 @@
 """Databases from before there was an archive: they get one, and nothing they had is lost."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 from perdure.archive import AuditEntry, VersionNote
@@ -22,10 +25,10 @@ def until_archive(schema, monkeypatch):
     return [number for number, _ in known[len(before) :]]
 
 
-async def fill(journal) -> None:
+async def fill(journal, tags=b'{"team":"red"}') -> None:
     await append(
         journal,
-        commit("lives", 0, 3, tenant="acme", workflow_version=2, tags=b'{"team":"red"}'),
+        commit("lives", 0, 3, tenant="acme", workflow_version=2, tags=tags),
         commit("ended", 0, 4, tenant="acme", workflow_version=1, ended_at=5.0),
         commit("other", tenant="globex", ended_at=5.0),
     )
@@ -49,12 +52,22 @@ async def check(journal) -> None:
     assert [one.run_id for one in (await journal.list_runs()).items] == ["lives"]
 
 
+def write_tag_as_before(file) -> None:
+    """In the columns that the table had then; today's statement names one more."""
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "INSERT INTO run_tags (name, value, created_at, run_key)"
+            " SELECT 'team', 'red', created_at, run_key FROM runs WHERE run_id = 'lives'"
+        )
+
+
 async def test_an_older_file_is_migrated_when_it_is_opened(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         until_archive(sqlite_schema, patch)
         journal = await SqliteJournal.open(tmp_path / "perdure.db", partitions=8)
-        await fill(journal)
+        await fill(journal, tags=b"{}")
         await journal.close()
+    write_tag_as_before(tmp_path / "perdure.db")
     journal = await SqliteJournal.open(tmp_path / "perdure.db")
     await check(journal)
     await journal.close()

@@ -6,7 +6,7 @@ from tests.conformance.blobs.adapters import ADAPTERS
 from tests.conformance.watch import Suite, modules_of, operations_of
 
 SUITE = Suite(__file__, "storage", ADAPTERS)
-PARTS = {"objects", "threads", "urls"}  # modules of blob_stores/ that are no adapters but parts of all
+PARTS = {"objects", "store_url", "threads"}  # modules of blob_stores/ that are no adapters but parts of all
 
 
 def test_every_adapter_runs_every_case(request):
