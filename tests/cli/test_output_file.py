@@ -71,6 +71,11 @@ def test_a_link_in_a_folder_of_everybody_is_not_followed(tmp_path, rights):
     assert precious.read_bytes() == b"precious"
     assert not (folder / "out").is_symlink()
     assert (folder / "out").read_bytes() == b"content"
+    with precious.open("r+b") as mine:  # what this process has open is nothing that others may name either
+        (folder / "open").symlink_to(f"/proc/self/fd/{mine.fileno()}")
+        with opened_output(folder / "open") as file:
+            file.write(b"content")
+    assert precious.read_bytes() == b"precious"
 
 
 def test_a_device_is_written_to_and_stays(tmp_path):
@@ -80,6 +85,27 @@ def test_a_device_is_written_to_and_stays(tmp_path):
     for wrong in (tmp_path, tmp_path / "none" / "file"):
         with pytest.raises(click.ClickException, match="cannot write"), opened_output(wrong):
             pass
+
+
+def test_what_this_process_has_open_is_written_to():
+    """As `-o /dev/stdout` in a pipeline, and `-o >(gzip > file)`."""
+    reader, writer = os.pipe()
+    try:
+        with opened_output(f"/dev/fd/{writer}") as file:
+            file.write(b"content")
+        assert os.read(reader, 100) == b"content"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_a_file_that_this_process_has_open_stays_the_same(tmp_path):
+    """Otherwise what is written to it afterwards would be lost."""
+    with (tmp_path / "out").open("wb") as out:
+        number = os.fstat(out.fileno()).st_ino
+        with opened_output(f"/proc/self/fd/{out.fileno()}") as file:
+            file.write(b"content")
+    assert ((tmp_path / "out").read_bytes(), os.stat(tmp_path / "out").st_ino) == (b"content", number)
 
 
 def test_an_export_that_breaks_off_leaves_no_half_file(shell, tmp_path, monkeypatch):

@@ -25,8 +25,8 @@ def opened_output(name: str | Path) -> Iterator[IO[bytes]]:
     try:
         path = _place_of(Path(name))
         before = _look_at(path)
-        if before is not None and not stat.S_ISREG(before.st_mode) and not stat.S_ISLNK(before.st_mode):
-            file: IO[bytes] = path.open("wb")  # a device or a pipe: nothing can take its place
+        if _stays(path, before):
+            file: IO[bytes] = path.open("wb")
             unfinished = None
         else:
             descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=SUFFIX)
@@ -53,9 +53,31 @@ def opened_output(name: str | Path) -> Iterator[IO[bytes]]:
 
 def _place_of(path: Path) -> Path:
     """Where the file is to be: a link leads there, unless others can put links into its folder."""
-    folder = os.stat(path.parent)
-    is_shared = bool(folder.st_mode & stat.S_IWOTH) or bool(folder.st_mode & stat.S_ISVTX)
-    return path if is_shared and path.is_symlink() else Path(os.path.realpath(path))
+    if not path.is_symlink():
+        return Path(os.path.realpath(path))
+    return path if _is_shared(path.parent) or _is_open(path) else Path(os.path.realpath(path))
+
+
+def _is_shared(folder: Path) -> bool:
+    return bool(os.stat(folder).st_mode & (stat.S_IWOTH | stat.S_ISVTX))
+
+
+def _is_open(path: Path) -> bool:
+    """Whether a link leads to what this process has open, as `/dev/stdout` and `>(command)` do: that may have no name."""
+    for _ in range(40):
+        if os.path.realpath(path.parent).startswith("/proc/"):
+            return True
+        if not path.is_symlink() or _is_shared(path.parent):
+            break
+        path = path.parent / os.readlink(path)
+    return False
+
+
+def _stays(path: Path, before: os.stat_result | None) -> bool:
+    """Whether nothing can take the place of what is there: a device, a pipe, or what this process has open."""
+    if before is None or stat.S_ISREG(before.st_mode):
+        return False
+    return _is_open(path) if stat.S_ISLNK(before.st_mode) else True
 
 
 def _look_at(path: Path) -> os.stat_result | None:
