@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from perdure.budget import Budget
 from perdure.model import DefinitionError
-from perdure.runtime.definition_checks import LARGEST_BYTES, MOST_BYTES
+from perdure.runtime.definition_checks import LARGEST_BYTES, MOST_BYTES, PUT_IN_BYTES
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
 from tests.engine.helpers import running, workflow
@@ -43,3 +44,28 @@ async def test_what_a_definition_names_has_a_size(tmp_path, size, number):
             await engine.workflows.checker.check_data(named(*refs))
         assert {problem.code for problem in refused.value.problems} == {"too_large"}
         assert f"{LARGEST_BYTES:,} each and {MOST_BYTES:,} in all" in str(refused.value)
+
+
+@attack("S03", "a definition of 40 kB that names the same content 300 times")
+async def test_content_counts_as_often_as_it_is_named(tmp_path):
+    async with running(tmp_path) as engine:
+        ref = await put(engine, {"value": "x" * (LARGEST_BYTES - 100)})
+        fits = PUT_IN_BYTES // LARGEST_BYTES
+        assert (await engine.workflows.checker.check_data(named(*[ref] * 2))).ir is not None
+        with watching(), pytest.raises(DefinitionError) as refused:
+            await engine.workflows.checker.check_data(named(*[ref] * (fits + 1)))
+        assert [problem.code for problem in refused.value.problems] == ["too_large"]
+        assert "each counted as often as it is named" in str(refused.value)
+
+
+@attack("S03", "content that is too much to be checked, and so would not be checked at all")
+async def test_content_that_is_too_much_to_be_checked_is_refused(tmp_path, monkeypatch):
+    async with running(tmp_path) as engine:
+        ref = await put(engine, {"value": ["{{ inputs.q }}"] * 1000})
+        with pytest.raises(DefinitionError) as refused:
+            await engine.workflows.checker.check_data(named(ref), budget=Budget(50_000))
+        assert {problem.code for problem in refused.value.problems} == {"too_costly"}
+        monkeypatch.setattr("perdure.model.reader.MAX_VALUES", 500)
+        with pytest.raises(DefinitionError) as refused:
+            await engine.workflows.checker.check_data(named(ref))
+        assert {problem.code for problem in refused.value.problems} == {"too_large"}

@@ -38,6 +38,8 @@ LARGEST_BYTES = 1024 * 1024
 so much."""
 MOST_BYTES = 4 * 1024 * 1024
 """The most bytes of all the blobs of one definition together."""
+PUT_IN_BYTES = 32 * 1024 * 1024
+"""The same, each as often as it is named: it is compiled at every place that names it."""
 
 
 class Checker:
@@ -91,23 +93,29 @@ class Checker:
         if not refs:
             return tuple(problems)
         contents: dict[str, Any] = {}
-        missing, size = await self._fetch(self._blobs, tenant, {ref for _, ref in refs}, contents)
+        sizes: dict[str, int] = {}
+        missing = await self._fetch(self._blobs, tenant, {ref for _, ref in refs}, contents, sizes)
         for path, ref in refs:
             if ref in missing:
                 problems.append(Problem(path, None, None, *missing[ref]))
-        if contents and compiled.definition is not None:
+        size = sum(sizes.get(ref, 0) for _, ref in refs)
+        if size > PUT_IN_BYTES:
+            text = f"the blobs that it names have {size:,} bytes, each counted as often as it is named"
+            problems.append(
+                Problem("", None, None, "too_large", f"{text}; {PUT_IN_BYTES:,} are allowed: let nodes read them")
+            )
+        elif contents and compiled.definition is not None:
             large = large or size > IN_THE_LOOP
-            problems += await _do(tenant, large, lambda: self._look_into(compiled, contents))
+            problems += await _do(tenant, large, lambda: self._look_into(compiled, contents, budget))
         return tuple(problems)
 
     async def _fetch(
-        self, blobs: BlobStore, tenant: str, refs: set[str], contents: dict[str, Any]
-    ) -> tuple[dict[str, tuple[str, str]], int]:
-        """Fill `contents` with the blobs. Returns those that cannot be had, each with a code and a sentence, and how many
-        bytes the others have."""
+        self, blobs: BlobStore, tenant: str, refs: set[str], contents: dict[str, Any], sizes: dict[str, int]
+    ) -> dict[str, tuple[str, str]]:
+        """Fill `contents` with the blobs, and `sizes` with how many bytes each has. Returns those that cannot be had,
+        each with a code and a sentence."""
         missing: dict[str, tuple[str, str]] = {}
         budget = Budget(size=MOST_BYTES)
-        loaded = 0
         for ref in sorted(refs):
             try:
                 size = (await blobs.stat(tenant, ref)).size
@@ -115,7 +123,7 @@ class Checker:
                     text = f"blob {ref} has {size:,} bytes; what a definition names may have {LARGEST_BYTES:,} each"
                     missing[ref] = ("too_large", f"{text} and {MOST_BYTES:,} in all; let a node read it")
                     continue
-                loaded += size
+                sizes[ref] = size
                 found = await read_aside(tenant, await blobs.get(tenant, ref), ref)
             except BlobMissing as error:
                 missing[ref] = ("missing_blob", f"{error.message}; put it with `perdure blobs put FILE`")
@@ -126,24 +134,32 @@ class Checker:
                     missing[ref] = ("bad_config", found.message)
                 else:
                     contents[ref] = found
-        return missing, loaded
+        return missing
 
-    def _look_into(self, compiled: Compiled, contents: dict[str, Any]) -> list[Problem]:
+    def _look_into(self, compiled: Compiled, contents: dict[str, Any], budget: Budget | None) -> list[Problem]:
         """The problems in the content of blobs, placed where the definition names each blob: the content is checked as
         if it were written there."""
         assert compiled.definition is not None
         inlined = inline(compiled.definition, lambda ref: (ref in contents, contents.get(ref)))
         places = {node["id"]: number for number, node in enumerate(inlined.definition["nodes"])}
         names = {number: name for name, number in places.items()}
-        whole = compile_definition(inlined.definition)
+        whole = compile_definition(inlined.definition, budget=budget)
         said = {(problem.code, problem.message) for problem in compiled.problems}
         problems = [
             Problem(_by_id(found.path, names), None, None, found.code, found.message) for found in inlined.problems
         ]
-        for problem in (*whole.problems, *find_more_problems(whole, self._registry)):
+        try:
+            more = find_more_problems(whole, self._registry, budget)
+        except OverBudget:
+            return [too_costly()]
+        for problem in (*whole.problems, *more):
+            if (problem.code, problem.message) in said:
+                continue
             origin = _origin(problem.path, inlined, places)
-            if origin is not None and (problem.code, problem.message) not in said:
+            if origin is not None:
                 problems.append(msgspec.structs.replace(problem, path=_by_id(origin, names)))
+            elif not problem.path:  # of the whole: there is too much to be checked
+                problems.append(problem)
         return list(dict.fromkeys(problems))
 
 
