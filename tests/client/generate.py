@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 '''
-LEFT_OUT = {"View", "Health", "ProblemDetails", "UserPage"}
+LEFT_OUT = {"View", "Health", "Workers", "ProblemDetails", "UserPage"}
 
 
 def generate() -> str:

@@ -200,8 +200,10 @@ def test_content_goes_in_and_comes_out(client):
     assert put["size"] == len(data)
     assert client.blobs.get(put["ref"]) == data
     assert client.blobs.get(put["ref"].removeprefix("cas://")) == data
-    with pytest.raises(NotFound):
-        client.blobs.get("sha256:" + "0" * 64)
+    assert client.blobs.stat(put["ref"])["size"] == len(data)
+    for read in (client.blobs.get, client.blobs.stat):
+        with pytest.raises(NotFound):
+            read("sha256:" + "0" * 64)
 
 
 def test_what_the_server_is_made_of_can_be_read(client):

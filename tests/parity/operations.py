@@ -4,8 +4,11 @@ An operation is asked about something that exists and about something that does 
 """
 
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
+from perdure.service import Service
+from perdure.service.runs import public_event
 from tests.parity.world import KINDS
 
 NOWHERE = "nobody"
@@ -55,8 +58,27 @@ async def _delete_workflow(on, name):
 
 
 async def _get_blob(on, content):
-    ref = f"sha256:{'0' * 64}" if content == NOWHERE else (await on.blobs.put(content.encode()))["ref"]
-    return await on.blobs.get(ref)
+    return await on.blobs.get(await _put(on, content))
+
+
+async def _stat_blob(on, content):
+    return await on.blobs.stat(await _put(on, content))
+
+
+async def _put(on, content):
+    return f"sha256:{'0' * 64}" if content == NOWHERE else (await on.blobs.put(content.encode()))["ref"]
+
+
+async def _follow(on, run):
+    """Every event of a run that has ended, as a service follows them and a client streams them."""
+    if not isinstance(on, Service):
+        return {"events": [event async for event in on.runs.stream(run, after=1)]}
+    found = []
+    async with aclosing(await on.runs.follow(run, 1)) as batches:
+        async for batch in batches:
+            assert isinstance(batch, list)  # no list of tasks was asked for
+            found += [public_event(one) for one in batch]
+    return {"events": found}
 
 
 async def _revoke(on, name):
@@ -71,6 +93,7 @@ OPERATIONS = {
     "runs.node": read("done", lambda on, run: on.runs.node(run, "a")),
     "runs.working": read("waits", lambda on, run: on.runs.working(run)),
     "runs.events": read("done", lambda on, run: on.runs.events(run, limit=3)),
+    "runs.follow": read("done", _follow),
     "runs.logs": read("done", lambda on, run: on.runs.logs(run)),
     "runs.path": read("done", lambda on, run: on.runs.path(run)),
     "runs.explain": read("asks", lambda on, run: on.runs.explain(run, "ask")),
@@ -123,6 +146,7 @@ OPERATIONS = {
     "dead_letters.discard_many": change("parked", lambda on, run: on.dead_letters.discard_many(run_id=run, expected=1)),
     "blobs.put": named("", lambda on, _: on.blobs.put(b"content")),
     "blobs.get": named("content", _get_blob),
+    "blobs.stat": named("content", _stat_blob, apart=("modified_at",)),
     "system.me": named("", lambda on, _: on.system.me(), apart=("name",)),
     "system.node_types": named("", lambda on, _: on.system.node_types()),
     "system.node_type": named("http", lambda on, name: on.system.node_type(name)),
@@ -144,8 +168,6 @@ OTHERWISE = {
     "runs.begin_rerun": "as `begin`",
     "runs.summary": "a row of `runs.list`",
     "runs.nodes_of": "a page of `runs.nodes`, of a state that is at hand",
-    "runs.follow": "`stream` of a client; `perdure runs watch` is compared",
     "approvals.check_kept": "a rule that `rerun` asks",
-    "blobs.stat": "no route gives it; `perdure blobs stat` is compared",
 }
 """What a service has and a client has not, with the reason."""

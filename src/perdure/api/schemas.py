@@ -521,11 +521,6 @@ class QueuePage(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-class BlobPut(View, frozen=True, kw_only=True):
-    ref: str
-    size: int
-
-
 class Me(View, frozen=True, kw_only=True):
     name: str
     tenant: str

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from perdure.access import Permission
 from perdure.api import schemas as s
+from perdure.api.blob_schemas import BlobPut, BlobStat
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
 from perdure.api.request_reader import media_type, read_bytes
@@ -85,6 +86,12 @@ async def queues(call: Call) -> Any:
 # -- blobs -------------------------------------------------------------------------------------------------------------
 
 
+@routes.get("/blobs/{hash:path}/stat", Permission.BLOBS_READ, BlobStat)
+async def stat_blob(call: Call) -> Any:
+    """Get the size of a blob, and when it was last put."""
+    return await call.service.blobs.stat(call.path("hash"))
+
+
 @routes.get("/blobs/{hash:path}", Permission.BLOBS_READ, BYTES)
 async def get_blob(call: Call) -> Response:
     """Get the content of a blob, byte for byte as it was stored."""
@@ -93,7 +100,7 @@ async def get_blob(call: Call) -> Response:
     return Response(data, headers={"Content-Disposition": "attachment"}, media_type=BYTES)
 
 
-@routes.post("/blobs", Permission.BLOBS_WRITE, s.BlobPut, status=201, sends=(BYTES,))
+@routes.post("/blobs", Permission.BLOBS_WRITE, BlobPut, status=201, sends=(BYTES,))
 async def put_blob(call: Call) -> Any:
     """Store the body as a blob. The answer has the reference by which a definition names it."""
     media_type(call.request, {BYTES})

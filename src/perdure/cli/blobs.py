@@ -103,11 +103,8 @@ async def _get(where: Where, ref: str) -> bytes:
         return await backend.blobs.get(ref)
 
 
-async def _stat(where: Where, ref: str) -> dict[str, Any]:
+async def _stat(where: Where, ref: str) -> Any:
     from perdure.cli.backend import connected
-    from perdure.service import Service
 
     async with connected(where) as backend:
-        if isinstance(backend, Service):
-            return await backend.blobs.stat(ref)
-        return {"size": len(await backend.blobs.get(ref)), "modified_at": None}  # a server does not say when
+        return await backend.blobs.stat(ref)

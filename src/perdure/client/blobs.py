@@ -18,6 +18,11 @@ class BlobsCalls:
         return Call(method="GET", path=path_of("blobs", ref.removeprefix("cas://")), repeatable=True, read=read_bytes)
 
     @operation
+    def stat(self, ref: str) -> Call[v.BlobStat]:
+        """The size of a blob, and when it was last put, without its content."""
+        return Call(method="GET", path=path_of("blobs", ref.removeprefix("cas://"), "stat"), repeatable=True)
+
+    @operation
     def put(self, data: bytes) -> Call[v.BlobPut]:
         """Store the bytes; the answer has the reference by which a definition names them."""
         headers = {"Content-Type": "application/octet-stream"}

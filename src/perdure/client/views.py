@@ -268,13 +268,6 @@ class PatchResult(TypedDict):
     problems: list[Problem]
 
 
-class Workers(TypedDict):
-    """The number of workers, by whether they still send heartbeats."""
-
-    alive: int
-    dead: int
-
-
 class RunFile(TypedDict):
     """A run as one file, with everything that is known of it."""
 
@@ -431,11 +424,6 @@ class Queue(TypedDict):
     """Tasks the answering process has not sent yet: as many are out as the slots could take, or a limit is reached."""
 
 
-class BlobPut(TypedDict):
-    ref: str
-    size: int
-
-
 class Me(TypedDict):
     name: str
     tenant: str
@@ -560,6 +548,17 @@ class ApprovalLinks(TypedDict):
     expires_at: float
     approve: str
     reject: str
+
+
+class BlobPut(TypedDict):
+    ref: str
+    size: int
+
+
+class BlobStat(TypedDict):
+    size: int
+    modified_at: float
+    """When the content was last put."""
 
 
 class DeadLetter(TypedDict):
