@@ -1,5 +1,7 @@
 """Answers, references and patches have a size, over all their pieces (S13, S18, S19)."""
 
+import base64
+import json
 import time
 
 import pytest
@@ -157,3 +159,17 @@ def test_differences_are_listed_up_to_a_number_and_their_values_up_to_a_size(mon
     assert cut["nodes"]["n24"] == [
         {"path": "", "change": "changed", "before": None, "after": None, "omitted": True},
     ]
+
+
+@pytest.mark.slow
+@attack("S13", "the export of a run with one large output")
+async def test_a_large_output_is_exported_piece_by_piece_and_holds_up_nobody(tmp_path):
+    config = {"function": "tests.runtime.functions:large", "args": {"size": 40 * MIB}}
+    async with serving(tmp_path, real=True) as server:
+        run = await server.start({"name": "w", "nodes": [{"id": "big", "type": "task", "config": config}]})
+        pieces: list[bytes] = []
+        with watching():
+            async with server.client.stream("GET", f"{API}/runs/{run['run_id']}/export") as response:
+                pieces.extend([piece async for piece in response.aiter_raw()])
+        (blob,) = json.loads(b"".join(pieces))["blobs"]
+        assert len(json.loads(base64.b64decode(blob["data"]))) == 40 * MIB
