@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,3 +86,36 @@ def test_a_folder_that_cannot_be_written_costs_no_more_than_the_lifeline(tmp_pat
     (tmp_path / "alive").rmdir()
     lifelines.tie("worker", "me")
     assert "found by its silence" in caplog.text
+
+
+def test_a_copy_of_a_lifeline_proves_no_death(tmp_path, holder):
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path, copy)
+    assert [path.name.startswith("worker-") for path in copy.iterdir()] == [True]
+    assert Lifelines(copy).find_dead("worker") == []
+    holder.kill()
+    holder.wait()
+    assert Lifelines(copy).find_dead("worker") == []
+    assert Lifelines(tmp_path).find_dead("worker") == ["the other"]
+
+
+def test_another_machine_decides_by_silence(tmp_path, holder, monkeypatch):
+    here = Lifelines(tmp_path)
+    monkeypatch.setattr("perdure.runtime.lifelines._name_system", lambda: "another")
+    there = Lifelines(tmp_path)
+    holder.kill()  # its lock is let go, as it is never seen on the other machine
+    holder.wait()
+    assert there.find_dead("worker") == []
+    assert here.find_dead("worker") == ["the other"]
+
+
+def test_what_is_no_lifeline_is_passed_over(tmp_path):
+    lifelines = Lifelines(tmp_path)
+    lifelines.tie("worker", "the other")
+    (mine,) = tmp_path.iterdir()
+    lifelines.let_go()
+    for number, text in enumerate((b"", b"the other", b"\xff\n1", mine.read_bytes())):
+        (tmp_path / f"{mine.name}{number}").write_bytes(text)
+    os.link(mine, tmp_path / f"{mine.name}linked")
+    os.mkfifo(tmp_path / f"{mine.name}pipe")
+    assert lifelines.find_dead("worker") == ["the other"]

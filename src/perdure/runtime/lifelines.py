@@ -3,8 +3,10 @@ once.
 
 Silence proves a death only after a while: a process may be slow, and the network away. The system releases a lock when
 its process dies, whichever way it dies, so an unlocked lifeline proves it. Only processes that work in the same folder
-see each other's; for all others silence decides, as without. What follows from a death is not decided here, and a lock
-guarantees nothing: epochs and attempts keep out a process that is wrongly taken for dead (PROTOCOL 6).
+see each other's; for all others silence decides, as without. So it does where an unlocked file proves nothing: on a
+machine that shares the folder and perhaps not the locks, and for a copy of a lifeline, which nobody has locked. What
+follows from a death is not decided here, and a lock guarantees nothing: epochs and attempts keep out a process that is
+wrongly taken for dead (PROTOCOL 6).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import platform
 import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -41,6 +44,7 @@ class Lifelines:
         """Raises OSError where the folder cannot be made."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder = folder
+        self._system = hashlib.sha256(_name_system().encode()).hexdigest()[:12]
         self._held: dict[Path, int] = {}
         _open.add(self)
 
@@ -59,7 +63,7 @@ class Lifelines:
         descriptor = os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, name.encode())
+            os.write(descriptor, f"{name}\n{os.fstat(descriptor).st_ino}".encode())
             made.rename(path)  # only now can others see it: it is never seen unlocked while this process lives
         except BaseException:
             os.close(descriptor)
@@ -70,12 +74,14 @@ class Lifelines:
     def find_dead(self, kind: Kind) -> list[str]:
         """The names of processes whose lifelines were let go by their deaths."""
         found: list[str] = []
-        for path in sorted(self._folder.glob(f"{kind}-*")):
+        for path in sorted(self._folder.glob(f"{kind}-{self._system}-*")):
             with contextlib.suppress(OSError):  # removed just now, or not to be read
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    found.append(os.read(descriptor, 4096).decode("utf-8", "replace"))
+                    name, _, number = os.read(descriptor, 4096).decode("utf-8", "replace").partition("\n")
+                    if number == str(os.fstat(descriptor).st_ino) and path == self._path(kind, name):
+                        found.append(name)
                 finally:
                     os.close(descriptor)
         return found
@@ -96,7 +102,16 @@ class Lifelines:
         self._held.clear()
 
     def _path(self, kind: Kind, name: str) -> Path:
-        return self._folder / f"{kind}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        return self._folder / f"{kind}-{self._system}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _name_system() -> str:
+    """The running system, whose processes see each other's locks: another one from boot to boot, and the same in all
+    containers of a machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        return platform.node()
 
 
 def open_lifelines(folder: Path | None) -> Lifelines | None:
