@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.attack import watchdog
-from tests.attack.conftest import is_measurement
+from tests.attack.conftest import is_measurement, pytest_runtest_protocol
 from tests.attack.watchdog import MEASUREMENTS, MOST_GROWTH, HeldTooLong, Yardstick, judge, taking_at_most, watching
 
 pytest_plugins = ["pytester"]
@@ -66,9 +69,16 @@ def test_only_a_measurement_is_repeated() -> None:
     assert not is_measurement(None)
 
 
+def test_tests_elsewhere_are_not_measured() -> None:
+    item: Any = SimpleNamespace(path=Path(watchdog.__file__).parents[1] / "api" / "test_edge.py")
+    assert pytest_runtest_protocol(item, None) is None
+
+
 @pytest.mark.parametrize(("over", "told"), [(MEASUREMENTS - 1, "passed"), (MEASUREMENTS, "failed")])
 def test_of_three_measurements_the_shortest_counts(pytester: pytest.Pytester, over: int, told: str) -> None:
-    pytester.makeconftest("from tests.attack.conftest import pytest_runtest_makereport, pytest_runtest_protocol")
+    pytester.makeconftest(
+        "from tests.attack.conftest import measured as pytest_runtest_protocol, pytest_runtest_makereport"
+    )
     pytester.makepyfile(
         f"""
         from tests.attack.watchdog import HeldTooLong
