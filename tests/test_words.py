@@ -268,8 +268,24 @@ def prose() -> Iterator[tuple[str, str, bool]]:
                         yield f"{where}:{child.lineno}", said, is_first
 
 
+def messages() -> Iterator[tuple[str, str]]:
+    """Every other text of the source, which may be said to a user; and the comments of scripts."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        text = path.read_text()
+        if UNNAMED.search(text):  # looking through every tree takes a second
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node.value
+    for path in sorted(SOURCE.rglob("*.lua")):
+        yield path.relative_to(SOURCE).as_posix(), path.read_text()
+
+
 def test_prose_names_the_role():
     assert [where for where, text, _ in prose() if UNNAMED.search(text)] == []
+
+
+def test_a_message_names_the_role():
+    assert [where for where, text in messages() if UNNAMED.search(text)] == []
 
 
 def test_a_docstring_stands_without_its_identifier():

@@ -22,7 +22,7 @@ def test_a_name_that_another_file_takes_over_is_warned_about_with_both_paths(she
     assert "warning" not in shell.run(*words, first).stderr
     told = shell.run(*words, second).stderr
     assert f"warning: workflow 'child' came from {first} until now, and is version 2 from {second}" in told
-    assert "whoever starts it by name gets this one; rename one of them" in told
+    assert "a start by its name gets this one; rename one of them" in told
     told = shell.run(*words, first).stderr
     assert f"warning: workflow 'child' of {first} is version 1, and version 2 came from {second}" in told
     assert "gets the latter" in told

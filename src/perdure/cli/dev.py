@@ -165,7 +165,7 @@ async def _serve(
         ):
             say(f"  {command:<{width + 2}}  {what}")
         if "keys" in settings.auth:
-            say("Whoever calls the API needs a key. From another terminal, in this folder:")
+            say("The API asks callers for a key. From another terminal, in this folder:")
             say(f"  {_key_command(settings)}")
         say(f"The API is described at {where}/openapi.json. Ctrl-C ends all of this; runs go on at the next start.")
         if browser and sys.stderr.isatty() and has_pages(app):

@@ -80,8 +80,8 @@ def need_both(settings: Settings, command: str) -> None:
     missing = [] if is_postgres(settings.database_url) else ["database_url=postgresql://… (PERDURE_DATABASE_URL)"]
     missing += [] if settings.redis_url else ["redis_url=redis://… (PERDURE_REDIS_URL)"]
     keys = (
-        "keys that sign what goes through Redis, or whoever can write there decides for every run; set PERDURE_SIGNING_KEYS the same "
-        'everywhere, for example to "k1:$(openssl rand -base64 32)", or to "none" where nobody else reaches Redis'
+        "keys that sign what goes through Redis, or every process that can write there decides for every run; set PERDURE_SIGNING_KEYS the same "
+        'everywhere, for example to "k1:$(openssl rand -base64 32)", or to "none" where no other process reaches Redis'
     )
     if missing:
         also = "" if settings.signing_keys else f". It also needs {keys}"

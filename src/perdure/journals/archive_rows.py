@@ -92,7 +92,7 @@ def refuse_missing(workflow: str, version: int | None) -> NoReturn:
 
 def refuse_moved(alias: Alias, expected: int | None, revision: int) -> NoReturn:
     raise Refused(
-        f"alias {alias.alias} of workflow {alias.workflow} is at revision {revision}, not {expected}: somebody else moved "
+        f"alias {alias.alias} of workflow {alias.workflow} is at revision {revision}, not {expected}: another caller moved "
         "it; look at it again, then decide again",
         code="alias_moved",
     )

@@ -114,7 +114,7 @@ def _has_not_left(approval: Approval, name: str, person: str) -> None:
     """Refuse a person who handed over a seat a say on another one: a quorum is of so many people (S29)."""
     if person and person in approval.left:
         raise Refusal(
-            "already_delegated", f"{person} has handed over a seat of {name}, and has no other; ask somebody else"
+            "already_delegated", f"{person} has handed over a seat of {name}, and has no other; ask another person"
         )
 
 
@@ -126,13 +126,13 @@ def delegate(d: Decider, command: c.Delegate) -> None:
         raise Refusal("already_voted", f"{command.by} has voted on {name}, and hands over no other seat of it")
     _has_not_left(approval, name, command.by)
     if not approval.approvers:
-        raise Refusal("anybody_may_decide", f"anybody may decide {name}; there is nothing to hand over")
+        raise Refusal("anybody_may_decide", f"{name} names no approvers; there is no seat to hand over")
     if not command.to or command.to in approval.approvers:
         raise Refusal(
-            "bad_delegate", f"{command.to or 'nobody'} cannot stand in for {voter}; name somebody who is not asked yet"
+            "bad_delegate", f"{command.to or 'nobody'} cannot stand in for {voter}; name a person who is not asked yet"
         )
     if command.to in approval.left:
-        raise Refusal("bad_delegate", f"{command.to} has handed over a seat of {name}; name somebody else")
+        raise Refusal("bad_delegate", f"{command.to} has handed over a seat of {name}; name another person")
     if command.to in approval.votes or command.to in approval.persons.values():
         raise Refusal("bad_delegate", f"{command.to} has voted on {name} already")
     d.emit_for(

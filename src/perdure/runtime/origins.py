@@ -38,4 +38,4 @@ async def find_namesake(
     else:
         who = f"workflow '{name}' came {before.reason} until now, and is version {version} from {path}"
     newest = "the latter" if taken else "this one"
-    return f"{who}: whoever starts it by name gets {newest}; rename one of them"
+    return f"{who}: a start by its name gets {newest}; rename one of them"

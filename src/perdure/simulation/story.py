@@ -48,7 +48,7 @@ def describe(event: e.AnyEvent) -> str:
         case e.ApprovalRequested():
             return f"{who} asks {', '.join(event.approvers) or 'anyone'} to decide"
         case e.ApprovalVoted():
-            return f"{event.by or 'somebody'} votes {event.decision} on {who}"
+            return f"{event.by or 'a person'} votes {event.decision} on {who}"
         case e.ApprovalDecided():
             return f"{who} is decided: {event.decision}"
         case e.LoopAdvanced():

@@ -28,7 +28,7 @@ _KINDS: dict[str, tuple[type[PerdureError], str]] = {
     "53300": (JournalUnavailable, "it has no connection left; raise max_connections, or use fewer"),
     "53": (JournalUnavailable, "the server is short of something; see its log"),
     "55000": (JournalReadOnly, "the server is a standby, or not ready; name the primary"),
-    "55P03": (JournalBusy, "somebody else holds a lock for too long; try again"),
+    "55P03": (JournalBusy, "another session holds a lock for too long; try again"),
     "57014": (JournalBusy, "it took too long and was cancelled; try again, and see the log of the server"),
     "57P": (JournalUnavailable, "the server is starting or stopping; try again"),
     "58": (JournalUnavailable, "the disk of the server failed; see its log"),

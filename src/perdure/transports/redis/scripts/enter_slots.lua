@@ -6,7 +6,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local limit, ends = tonumber(ARGV[1]), now + tonumber(ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
--- No lease is that long: somebody else wrote it, and would keep the slot for ever.
+-- No lease is that long: another client wrote it, and would keep the slot for ever.
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. (ends + 60000), '+inf')
 local taken = redis.call('ZCARD', KEYS[1])
 local answer = { 0 }

@@ -4,7 +4,7 @@
 -- returns a list: milliseconds, what it said, milliseconds, what it said, …
 local time = redis.call('TIME')
 local now, answer = time[1] * 1000 + math.floor(time[2] / 1000), {}
--- Nobody beats in the future: somebody else wrote it, who would never be silent and come before everybody.
+-- No worker beats in the future: another client wrote it, which would never be silent and come before all workers.
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. (now + 60000), '+inf')
 local rows = redis.call('ZREVRANGE', KEYS[1], 0, 9999, 'WITHSCORES')
 for i = 1, #rows, 2 do

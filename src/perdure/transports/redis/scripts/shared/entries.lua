@@ -32,7 +32,7 @@ local function remove(lanes, streams, lane, entry)
   end
 end
 
--- Whether an entry is the delivery of its task, and not a copy that somebody made: `held` says where that stands.
+-- Whether an entry is the delivery of its task, and not a copy that another client made: `held` says where that stands.
 local function is_out(held, lane, entry)
   local task = entry[2] and field_of(entry[2], 'task')
   local value = task and redis.pcall('HGET', held, task)
