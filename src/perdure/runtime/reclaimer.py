@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from perdure.clock import Clock
 from perdure.kernel import commands as c
+from perdure.kernel.address import Address, parse_task_id
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.messages import Asked, Resumed
 from perdure.runtime.lifelines import Lifelines
@@ -61,7 +63,7 @@ class Reclaimer:
             if seen.beat.worker in gone:
                 logger.warning("worker %s has died; its tasks are tried again", seen.beat.worker)
                 for name in await self._transport.forget_worker(seen.beat.worker):
-                    self.lapse(name)
+                    self._lapse_taken(name)
             elif min(seen.silent_seconds, now - self._readable_since) > self._dead_seconds:
                 logger.warning(
                     "worker %s has sent no heartbeat for %.0f s and counts as dead; its tasks are tried again",
@@ -90,8 +92,21 @@ class Reclaimer:
         if entry is None:
             return
         self._coordinator.publisher.done(name)
-        lapse = c.Lapse(at=self._clock.now(), address=entry.address, reason="crashed")
-        self._coordinator.put(Asked(entry.address.run_id, lambda state: lapse, None))
+        self._tell_crashed(entry.address)
+
+    def _lapse_taken(self, name: str) -> None:
+        """Tell of an attempt whose coordinator may have died with its worker: this process may have the run and not have
+        resumed it yet, and the crash counts nevertheless (rule 2)."""
+        if self._coordinator.publisher.dispatcher.find(name) is not None:
+            self.lapse(name)
+            return
+        with contextlib.suppress(ValueError):  # a number too long to be one: the name is of another client
+            if (address := parse_task_id(name)) is not None:
+                self._tell_crashed(address)
+
+    def _tell_crashed(self, address: Address) -> None:
+        lapse = c.Lapse(at=self._clock.now(), address=address, reason="crashed")
+        self._coordinator.put(Asked(address.run_id, lambda state: lapse, None))
 
     def _send_again(self, name: str) -> None:
         """Send again an attempt that the transport lost. It is the same attempt, and does not count as a failure."""
