@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Collection, Iterable
 
 _LONGEST = 60
-_MOST_COMPARED = 100
+MOST_COMPARED = 100
 _MOST_LISTED = 20
 
 
@@ -20,9 +20,9 @@ def find_close(word: str, known: Collection[str]) -> str | None:
     if len(word) > _LONGEST:
         return None
     near: Iterable[str] = (one for one in known if len(one) <= _LONGEST)
-    if len(known) > _MOST_COMPARED:
+    if len(known) > MOST_COMPARED:
         near = (one for one in near if one[:1] == word[:1] and abs(len(one) - len(word)) <= 2)
-    compared = sorted(itertools.islice(near, _MOST_COMPARED))
+    compared = sorted(itertools.islice(near, MOST_COMPARED))
     longer = [one for one in compared if word and one.startswith(f"{word}_")]
     if len(longer) == 1:  # `timeout` means timeout_seconds, though on_timeout has fewer other letters
         return longer[0]

@@ -29,12 +29,20 @@ def misnamed(count, length):
     return {"name": "w", "nodes": nodes}
 
 
+def mistaken():
+    """The same so small that it is compiled on the loop, with names as long as any that are compared."""
+    ids = ["a" * 55 + f"{number:02}" for number in range(30)]
+    edges = [{"from": f"{one}x", "to": f"{one}y"} for one in ids[:10]]
+    return {"name": "w", "nodes": [{"id": one, "type": "wait"} for one in ids], "edges": edges}
+
+
 DEFINITIONS = {
     "letters": transform("{{ inputs }} - " + "a" * 100_000),
     "hyphens": transform("{{ a" + "-a" * 9_000 + " }}"),
     "hyphens behind a text": transform("{{ inputs }}" + "-a" * 100_000),
     "suggestions": misnamed(100, 110),
     "short suggestions": misnamed(2_000, 20),
+    "suggestions on the loop": mistaken(),
     "marks": transform("{{ a }}" * 20_000 + "{%"),
     "expressions": transform([f"{{{{ inputs.n + {number} }}}}" for number in range(5_000)]),
 }
