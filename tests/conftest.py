@@ -51,6 +51,14 @@ settings.register_profile("long", _base, max_examples=5_000, stateful_step_count
 settings.load_profile("ci")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What tasks noted, and the gates that are open, are of one test: the next one counts anew, in whatever folder it stands."""
+    tasks = sys.modules.get("tests.engine.tasks")
+    if tasks is not None:
+        tasks.reset()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """What outlives the tests of a folder (caches, servers) is looked through once: some tests collect garbage after themselves,

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from perdure.transports.redis import claims
 from perdure.transports.redis.names import Keys
-from perdure.transports.redis.wakes import POLL_SECONDS
+from perdure.transports.redis.wakes import Ticket
 from tests.attack.marks import attack
 from tests.conformance.transport.messages import claim, result, soon, task
 from tests.distributed.helpers import Deployment, eventually
@@ -160,27 +161,38 @@ async def test_of_two_coordinators_neither_lets_one_tenant_have_all_slots(deploy
     gated = [node(f"n{number}", "gate", args={"name": "open"}) for number in range(10)]
     for number in range(12):
         await start(client, workflow(*gated), f"x{number}", tenant="x")
-    await eventually(lambda: len(tasks.seen) == 4)
+    await eventually(lambda: len(tasks.seen) >= 4)
     waiting = Keys(deployment.prefix).waiting("default", 0, "y")
     await start(client, workflow(node("n", "gate", args={"name": "open"})), "y", tenant="y")
     server = deployment.redis.client()
     await eventually(lambda: server.exists(waiting))
+    begun = len(tasks.seen)  # more than 4 where a busy machine let the worker be taken for dead
     tasks.gate_of("open").set()
     assert (await ended(client, "y")).state.value == "completed"
     runs = [key.partition("/")[0] for key, _ in tasks.seen]
-    assert runs.index("y") <= 4 + 4, runs[:20]
+    assert runs.index("y") <= begun + 4, runs[: begun + 20]
     await asyncio.gather(*(ended(client, f"x{number}") for number in range(12)))
     assert worker is not None
 
 
-async def test_a_slot_that_its_tenant_left_is_filled_at_once(opened):
+async def test_a_slot_that_its_tenant_left_is_filled_at_once(opened, monkeypatch):
+    asked = asyncio.Event()
+
+    class Unhurried(Ticket):
+        """There is no next look: who waits is woken, or waits for ever."""
+
+        async def wait(self, seconds: float) -> bool:
+            asked.set()
+            return await super().wait(3600)
+
     one, worker = await opened(partitions=()), await opened(partitions=())
     await one.publish([*many(1, "y"), *many(30, "x")])
     assert sorted(await claim(worker, 2)) == ["x0", "y0"]
     await worker.report([result(task("y0", tenant="y"), tenant="y")])
     assert len(await claim(worker, 15)) == 13  # of 16 slots, x has 14
+    monkeypatch.setattr(claims, "Ticket", Unhurried)
     waiting = asyncio.create_task(claim(worker, 2))
-    await asyncio.sleep(0.1)
+    await soon(asked.wait())
     assert not waiting.done()
     await worker.report([result(task("x0", tenant="x"), tenant="x")])
-    assert await asyncio.wait_for(waiting, 0.9 * POLL_SECONDS)  # and not at the next look
+    assert await waiting == ["x14"]
