@@ -6,12 +6,14 @@ import functools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perdure.model import compile_definition
 from perdure.runtime.coordinator.requests import Request
 from perdure.transports.redis import open_redis
+from tests.engine import tasks
 from tests.engine.helpers import ENDS, open_engine, task, transform, workflow
 from tests.transports.redis.helpers import wait_until, with_tempo
 
@@ -69,8 +71,18 @@ async def test_a_run_completes_over_redis_and_leaves_nothing(tmp_path, redis_ser
     assert left <= {":{queues}:names", ":{scripts}:hashes"}
 
 
-def chain(length):
-    nodes = [task(f"n{n}", args={"value": n}, needs=[f"n{n - 1}"] if n else None) for n in range(length)]
+HARMS = 6
+
+
+def stages(number, length):
+    """Chains that each begin as the test opens their gate: before the last is open, nothing can have ended."""
+    nodes: list[dict[str, Any]] = []
+    for stage in range(number):
+        names = [f"gate{stage}", *(f"n{stage}-{n}" for n in range(length))]
+        for n, name in enumerate(names):
+            needs = [nodes[-1]["id"]] if nodes else None
+            more = {"args": {"value": n}} if n else {"function": "gate", "args": {"name": name}}
+            nodes.append(task(name, needs=needs, **more))
     return workflow(*nodes)
 
 
@@ -80,22 +92,26 @@ async def test_runs_complete_though_redis_is_flushed_and_killed_again_and_again(
         tmp_path, own_server.url, "perdure", monkeypatch, timeout_seconds=0.5, adopt_seconds=0.3
     ) as engine:
         for number in range(3):
-            await start(engine, chain(40), f"r{number}")
-        ended = asyncio.ensure_future(asyncio.gather(*(end(engine, f"r{number}") for number in range(3))))
+            await start(engine, stages(HARMS, 6), f"r{number}")
 
-        def goes_on(number: int) -> bool:
-            return engine.coordinator._progress.taken >= number
+        def have_come_to(stage: int) -> bool:
+            return {f"r{number}/gate{stage}/do" for number in range(3)} <= {key for key, _ in tasks.seen}
 
-        for hurt in range(6):
-            assert not ended.done()
+        def goes_on(begun: int) -> bool:
+            return len(tasks.seen) > begun
+
+        for hurt in range(HARMS):
+            await wait_until(functools.partial(have_come_to, hurt), f"they go on to stage {hurt}", seconds=120)
+            tasks.gate_of(f"gate{hurt}").set()
+            begun = len(tasks.seen)
+            await wait_until(functools.partial(goes_on, begun), "it goes on")
             if hurt % 3 == 2:
                 await asyncio.to_thread(own_server.kill)
                 await asyncio.to_thread(own_server.start)
             else:
                 own_server.client().flushall()
-            more = engine.coordinator._progress.taken + 2
-            await wait_until(functools.partial(goes_on, more), "it goes on")
-        assert [state.state.value for state in await ended] == ["completed"] * 3
+        ends = await asyncio.gather(*(end(engine, f"r{number}") for number in range(3)))
+        assert [state.state.value for state in ends] == ["completed"] * 3
 
 
 @contextlib.asynccontextmanager
