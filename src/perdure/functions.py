@@ -15,9 +15,10 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,7 @@ def _import(reference: str) -> Function:
     except Exception as error:
         if _watch is not None:
             lacking = {module_name, (error.name if isinstance(error, ImportError) else None) or module_name}
-            _missing.update((name, _find_source(name)) for name in lacking)
+            _missing.update((name, _met[name] if name in _met else _find_source(name)) for name in lacking)
         raise FunctionNotFound(
             f"function {reference!r}: importing module {module_name!r} failed with {type(error).__name__}: {error}; "
             f"is it installed where the worker runs, or on its path ({len(sys.path)} entries, the first is "
@@ -358,13 +359,18 @@ def loading_now() -> str:
 
 # -- code that changes -------------------------------------------------------------------------------------------------
 
+Stamp = tuple[int, int]
+"""When a file changed last, and its size: a clock may stand still between the making of a file and its first line."""
 _OWN = str(Path(__file__).parent)
 _INSTALLED = (str(Path(importlib.__file__).parent.parent), "site-packages", "dist-packages")
-_imported: dict[str, tuple[str, int]] = {}
+_imported: dict[str, tuple[str, Stamp]] = {}
 """The user's modules: the file of each, and its time of last change when it was imported."""
-_missing: dict[str, tuple[str, int] | None] = {}
+_missing: dict[str, tuple[str, Stamp] | None] = {}
 """Modules that could not be imported, while changes are looked for: the file of each, and when it had changed last;
 None: there was none."""
+_met: dict[str, tuple[str, Stamp] | None] = {}
+"""Modules that were looked for in an import, while changes are looked for: the file of each, and when it had changed last
+before it was read; None: there was none."""
 _known_modules = 0
 _LOOK_SECONDS = 0.2
 _looked = 0.0
@@ -374,8 +380,36 @@ _watch: tuple[Callable[[list[str]], None], bool] | None = None
 
 def watch(tell: Callable[[list[str]], None] | None, *, load: bool = False) -> None:
     """Look for code that changes while it is used, between attempts; with `load`, use the new code from then on."""
-    global _watch  # noqa: PLW0603
+    global _watch, _known_modules  # noqa: PLW0603
     _watch = None if tell is None else (tell, load)
+    with suppress(ValueError):
+        sys.meta_path.remove(_observer)
+    if _watch is None:
+        _met.clear()
+        return
+    sys.meta_path.insert(0, _observer)
+    _known_modules = 0
+    _note_modules()  # what is imported already may change before it is used for the first time
+
+
+class _Observer:
+    """Finds modules as the other finders do, and notes what is there before it is read. A file that is written during its
+    import, or right after it was looked for in vain, has changed; looking afterwards would take it for what was read."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec: ModuleSpec | None = None
+        for finder in tuple(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is not self and find is not None and (spec := find(name, path, target)) is not None:
+                break
+        if _loading.get():  # who only looks for a file reads nothing
+            _met[name] = None if spec is None or spec.origin is None else (spec.origin, _changed_at(spec.origin))
+        return spec
+
+
+_observer = _Observer()
 
 
 def follow_changes(now: float) -> None:
@@ -404,7 +438,8 @@ def _note_modules() -> None:
     if len(sys.modules) != _known_modules:
         for name, module in list(sys.modules.items()):
             if name not in _imported and name != "__main__" and (file := _source(module)) is not None:
-                _imported[name] = (file, _changed_at(file))
+                met = _met.get(name)
+                _imported[name] = met if met is not None and met[0] == file else (file, _changed_at(file))
         _known_modules = len(sys.modules)
 
 
@@ -419,6 +454,7 @@ def find_changed() -> list[str]:
 def reload() -> list[str]:
     """Forget the user's modules if one of them has changed, so that the next use imports it anew. Calls under way go on
     with what they have. Returns the files that changed."""
+    global _known_modules  # noqa: PLW0603  beside the table it is about
     changed = find_changed()
     if not changed:
         return []
@@ -433,6 +469,8 @@ def reload() -> list[str]:
         sys.modules.pop(name, None)
     _imported.clear()
     _missing.clear()
+    _met.clear()
+    _known_modules = 0
     for file in changed:  # compiled files are told apart by whole seconds
         with suppress(OSError):
             os.unlink(importlib.util.cache_from_source(file))
@@ -446,7 +484,7 @@ def reload() -> list[str]:
     return changed
 
 
-def _find_source(name: str) -> tuple[str, int] | None:
+def _find_source(name: str) -> tuple[str, Stamp] | None:
     """The file that importing a module would read, and when it changed last."""
     importlib.invalidate_caches()
     with suppress(ImportError, ValueError, AttributeError):  # of the package around it
@@ -463,8 +501,9 @@ def _source(module: object) -> str | None:
     return None if any(part in file for part in _INSTALLED) else file
 
 
-def _changed_at(file: str) -> int:
+def _changed_at(file: str) -> Stamp:
     try:
-        return os.stat(file).st_mtime_ns
+        found = os.stat(file)
     except OSError:  # the file is being written anew, or gone
-        return 0
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
