@@ -192,7 +192,12 @@ def resolve(reference: str) -> Function:
     """The function a definition names, remembered once it is found. One that was not found is looked for again."""
     function = _resolved.get(reference)
     if function is None:
-        function = _registered.get(reference) or _known.get(reference) or _import(reference)
+        try:
+            function = _registered.get(reference) or _known.get(reference) or _import(reference)
+        except FunctionNotFound:
+            if _watch is not None:
+                _not_found.add(reference)
+            raise
         _resolved[reference] = function
     return function
 
@@ -371,6 +376,8 @@ None: there was none."""
 _met: dict[str, tuple[str, Stamp] | None] = {}
 """Modules that were looked for in an import, while changes are looked for: the file of each, and when it had changed last
 before it was read; None: there was none."""
+_not_found: set[str] = set()
+"""Functions that were not found since code was last loaded anew, while changes are looked for."""
 _known_modules = 0
 _LOOK_SECONDS = 0.2
 _looked = 0.0
@@ -386,6 +393,7 @@ def watch(tell: Callable[[list[str]], None] | None, *, load: bool = False) -> No
         sys.meta_path.remove(_observer)
     if _watch is None:
         _met.clear()
+        _not_found.clear()
         return
     sys.meta_path.insert(0, _observer)
     _known_modules = 0
@@ -426,6 +434,11 @@ def follow_changes(now: float) -> None:
                 _imported[name] = (file, _changed_at(file))
     if changed:
         tell(changed)
+
+
+def may_be_found(reference: str) -> bool:
+    """Whether a function was not looked for here since code was last loaded anew, or was found."""
+    return reference not in _not_found
 
 
 def loads_changes() -> bool:
@@ -470,6 +483,7 @@ def reload() -> list[str]:
     _imported.clear()
     _missing.clear()
     _met.clear()
+    _not_found.clear()
     _known_modules = 0
     for file in changed:  # compiled files are told apart by whole seconds
         with suppress(OSError):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from perdure import functions
+from perdure.cli import dev
+from perdure.clock import SystemClock
+from tests.waiting import until_true
 
 GIVE = "\n\ndef give():\n    return VALUE\n"
 WRITE = """
@@ -125,3 +130,39 @@ def test_what_cannot_be_imported_and_is_left_alone_has_not_changed(folder, text)
         with pytest.raises(functions.FunctionNotFound):
             given()
         assert functions.reload() == []
+
+
+async def test_what_is_held_after_its_code_was_loaded_anew_is_looked_for_once_more(folder, monkeypatch):
+    """Its import had failed before, and another attempt found the change in between."""
+    monkeypatch.setattr(dev, "_LOOK_SECONDS", 0.01)
+    released: list[str] = []
+
+    def look_again() -> None:
+        released.extend(handling.lacking)
+        handling.lacking = {}
+
+    handling: Any = SimpleNamespace(lacking=None, look_again=look_again)
+    clock = SystemClock()
+    engine: Any = SimpleNamespace(clock=clock, coordinator=SimpleNamespace(handling=handling))
+    async with dev._following_changes(engine):
+        with pytest.raises(functions.FunctionNotFound):
+            given()
+        write(folder / "parts.py", "VALUE = 1" + GIVE)
+        monkeypatch.setattr(functions, "_looked", 0.0)
+        functions.follow_changes(clock.monotonic())
+        assert released == []
+        handling.lacking = {"late": {"parts:give"}}
+        await until_true(lambda: released == ["late"], "it is sent again")
+        with pytest.raises(functions.FunctionNotFound):
+            functions.resolve("other:give")
+        looks: list[float] = []
+        sleep = clock.sleep
+
+        async def look_later(seconds: float) -> None:
+            looks.append(seconds)
+            await sleep(seconds)
+
+        monkeypatch.setattr(clock, "sleep", look_later)
+        handling.lacking = {"late": {"parts:give"}, "another": {"other:give"}}  # neither once, nor again and again
+        await until_true(lambda: len(looks) > 3, "it looks again")
+        assert released == ["late"]

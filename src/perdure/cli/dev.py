@@ -96,19 +96,32 @@ async def _following_changes(engine: Engine) -> AsyncIterator[None]:
     assert engine.coordinator is not None
     handling = engine.coordinator.handling
 
+    asked: set[str] | None = None  # runs looked at once more since code was loaded anew
+
     def tell(files: list[str]) -> None:
+        nonlocal asked
+        asked = set()
         names = ", ".join(Path(file).name for file in files)
         say(f"{names} changed: loaded anew.")
         handling.look_again()
+
+    def find_late() -> set[str]:
+        """Runs that came to be held after code was loaded anew, for what the code before it lacked."""
+        if asked is None or not handling.lacking:
+            return set()
+        return {run for run, names in handling.lacking.items() if any(map(functions.may_be_found, names))} - asked
 
     async def look() -> None:
         while True:
             await engine.clock.sleep(_LOOK_SECONDS)
             if handling.lacking:
                 functions.follow_changes(engine.clock.monotonic())
+            if asked is not None and (late := find_late()):
+                asked.update(late)
+                handling.look_again()
 
     functions.watch(tell, load=True)
-    handling.lacking = set()
+    handling.lacking = {}
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(look())
         try:

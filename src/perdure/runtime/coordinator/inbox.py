@@ -90,15 +90,15 @@ class Handling:
         self.has_others: Callable[[Need, str], bool] | None = None
         """Whether other workers may have the function that the named worker lacks. None: this process has the only
         worker."""
-        self.lacking: set[str] | None = None
-        """Runs with a node that is held because its function could not be imported here; None: nobody looks for
-        changed code, and they are not remembered."""
+        self.lacking: dict[str, set[str]] | None = None
+        """Runs with nodes that are held because their functions could not be imported here, and which; None: nobody looks
+        for changed code, and they are not remembered."""
         self.taken: Callable[[State], None] = lambda state: None
         """Called with every run taken over from another process; the roster listens."""
 
     def look_again(self) -> None:
         """Send what was held for lack of a function: the code here has changed."""
-        found, self.lacking = self.lacking or (), set()
+        found, self.lacking = self.lacking or {}, {}
         for run_id in found:
             self._put(Asked(run_id, self._release))
 
@@ -220,7 +220,7 @@ class Handling:
         elif root_of(result.run_id) not in self.own:  # a child belongs to the process that runs its parent
             # This process did not start the run: a process that has the function will come.
             if self.lacking is not None:
-                self.lacking.add(result.run_id)
+                self.lacking.setdefault(result.run_id, set()).add(name)
             command = message.hold_back(self._clock, f"{self.where} could not import {name or 'its function'}")
         else:
             return False
