@@ -81,6 +81,30 @@ def test_only_leaves_the_others_where_they_are(shell, tmp_path, interrupted):
     assert interrupted.exists()
 
 
+@pytest.fixture
+def between_attempts(shell, tmp_path):
+    """A run late, stopped while it waits for the time of its second attempt."""
+    retry = {"max_attempts": 2, "backoff_ms": 3_600_000, "max_backoff_ms": 3_600_000}
+    process = shell.start("run", workflow(tmp_path, "late", task("x", "boom", retry=retry)), "--run-id", "late")
+    process.wait_for("retrying")
+    process.signal(signal.SIGINT)
+    process.wait(130)
+
+
+def test_a_run_that_goes_on_when_its_time_comes_is_named_too(shell, tmp_path, between_attempts):
+    file = workflow(tmp_path, "c", task("x", "echo"))
+    asks = {"id": "h", "type": "human", "config": {"title": "ok?"}}
+    shell.run("run", workflow(tmp_path, "asks", asks), "--run-id", "asks", "--no-wait", "--only", code=3)
+    said = shell.run("run", file, "--run-id", "c1").stderr
+    assert "Also going on here, when the time that it waits for comes: late (--only leaves it alone).\n" in said
+    said = shell.run("run", file, "--run-id", "c2", "--only").stderr
+    assert "Leaving alone what waits for a time here: late.\n" in said
+    shell.run("runs", "pause", "late")
+    shell.run("run", file, "--run-id", "c3")  # carries out the pause
+    said = shell.run("run", file, "--run-id", "c4").stderr
+    assert "late" not in said
+
+
 def test_who_goes_on_with_a_run_that_the_holder_leaves_alone_is_told_what_to_type(shell, tmp_path, interrupted):
     enough = tmp_path / "enough"
     slow = workflow(tmp_path, "c", task("x", "wait_until", args={"path": str(enough)}), task("y", "echo", "x"))

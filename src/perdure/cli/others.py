@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from perdure.kernel.address import run_of_task
-from perdure.kernel.state import NodeState
+from perdure.kernel.state import NodeState, RunState
 from perdure.runtime.coordinator.leftovers import list_active
+from perdure.runtime.patience import insist
 from perdure.runtime.worker.claim_file import claim_name, root_of
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ class Crash(msgspec.Struct, frozen=True):
 class Others(msgspec.Struct, frozen=True):
     going: tuple[str, ...] = ()
     """Other runs that have work to do."""
+    timed: tuple[str, ...] = ()
+    """Other runs that have work to do once a time has come: the end of a wait, the next attempt. Not more of them are
+    looked for than are named."""
     crashes: tuple[Crash, ...] = ()
 
 
@@ -40,10 +46,25 @@ async def look_around(engine: Engine, run_id: str) -> Others:
         return Others()
     left = engine.read_left_claims()
     busy = {root_of(record.run_id) async for record in list_active(engine.journal, engine.clock, busy=True)}
-    crashed = {root_of(name) for name in left}
+    known = {root_of(name) for name in left} | {run_id}
     return Others(
-        tuple(sorted(busy - crashed - {run_id})), tuple([one for name in left for one in await _find(engine, name)])
+        tuple(sorted(busy - known)),
+        await _find_timed(engine, busy | known),
+        tuple([one for name in left for one in await _find(engine, name)]),
     )
+
+
+async def _find_timed(engine: Engine, known: set[str]) -> tuple[str, ...]:
+    """Some runs that a timer wakes, the next first; one more than are named, where there are more."""
+    timers = await insist(engine.clock, partial(engine.journal.list_due_timers, math.inf))
+    found: list[str] = []
+    for name in dict.fromkeys(root_of(timer.run_id) for timer in timers):
+        record = None if name in known else await engine.journal.find_run(name)
+        if record is not None and record.row.state == RunState.RUNNING:  # a timer wakes no run that is paused
+            found.append(name)
+        if len(found) > _NAMED:
+            break
+    return tuple(found)
 
 
 async def _find(engine: Engine, claim: str) -> list[Crash]:
@@ -70,6 +91,14 @@ def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
             lines.append(f"Leaving alone {count}.")
         else:
             lines.append(f"Also going on with {count} (--only leaves {'them' if many else 'it'} alone).")
+    if others.timed:
+        names = ", ".join(others.timed[:_NAMED]) + (" and more" if len(others.timed) > _NAMED else "")
+        if only:
+            lines.append(f"Leaving alone what waits for a time here: {names}.")
+        else:
+            lines.append(
+                f"Also going on here, when the time that it waits for comes: {names} (--only leaves it alone)."
+            )
     for crash in others.crashes:
         own = root_of(crash.run_id) == run_id
         if own and crash.times == 1:
