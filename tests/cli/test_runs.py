@@ -438,7 +438,7 @@ def test_a_no_that_decides_nothing_says_who_may_still_approve(shell, tmp_path):
     said = shell.run("approvals", "reject", "r1", "--by", "ann").stdout
     assert said == "ann said no to r1:either:1; still open: bob may approve\n"
     going_on = shell.run("run", file, "--run-id", "r1", "--no-wait", code=3).stderr
-    assert "either waits for: perdure approvals approve r1:either:1" in going_on
+    assert "either waits for: perdure approvals approve r1:either:1 --by bob\n" in going_on, "ann has voted"
     assert shell.run("approvals", "reject", "r1", "--as", "bob").stdout == "Rejected r1:either:1\n"
 
 

@@ -58,7 +58,7 @@ def test_a_run_that_fails_raises_only_when_its_result_is_asked_for():
 
     run = perdure.run(failing, db=MEMORY)
     assert (run.state, run.outputs, run.nodes["grow"]["state"]) == ("failed", None, "upstream_failed")
-    with pytest.raises(perdure.RunFailed, match=r"is failed, fail: aborted: out of stock") as caught:
+    with pytest.raises(perdure.RunFailed, match=r"of failing failed at fail: aborted: out of stock") as caught:
         run.result()
     assert caught.value.run is run
 

@@ -86,7 +86,8 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
             if wait.kind == "approval" and (approval := state.approvals.get(wait.name)) is not None:
                 asked = state.pinned(activation)
                 form = asked.config.get("form") if isinstance(asked.config, dict) else None
-                command = approve_command(wait.name, approval.approvers, form)
+                free = tuple(name for name in approval.approvers if name not in approval.votes)
+                command = approve_command(wait.name, free, form)
                 reject = ", ".join(state.name(number) for number in asked.rejection_path or ())
                 about = (state.run_id, node, command, approval.approvers, approval.shown, reject)
                 found.asks.append(Ask("approval", wait.name, *about))

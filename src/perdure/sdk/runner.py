@@ -120,9 +120,10 @@ class Run(Generic[R]):
             commands = " or ".join(ask.command for ask in self.waiting[:3])
             return f"run {self.run_id} of {self.workflow} waits for a person: {commands}; then run it again with this run_id"
         failed = [name for name, node in self.nodes.items() if node["state"] == "failed" and "error" in node]
-        where = f", {failed[0]}" if failed else ""
+        where = f" at {failed[0]}" if failed else ""
         why = f": {self.error['code']}: {self.error.get('message', '')}" if self.error else ""
-        return f"run {self.run_id} of {self.workflow} is {self.state}{where}{why}"
+        how = f"failed{where}" if self.state == "failed" else f"is {self.state}"
+        return f"run {self.run_id} of {self.workflow} {how}{why}"
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id} of {self.workflow}: {self.state}>"

@@ -72,7 +72,8 @@ class People:
 
 def _ask(view: dict[str, Any]) -> Ask:
     approvers = tuple(view["approvers"])
-    command = approve_command(view["approval_id"], approvers, view.get("form"))
+    free = tuple(name for name in approvers if name not in view["votes"])
+    command = approve_command(view["approval_id"], free, view.get("form"))
     return Ask("approval", view["approval_id"], view["run_id"], view["node"], command, approvers, view["shown"])
 
 
