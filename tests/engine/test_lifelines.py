@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -119,3 +120,22 @@ def test_what_is_no_lifeline_is_passed_over(tmp_path):
     os.link(mine, tmp_path / f"{mine.name}linked")
     os.mkfifo(tmp_path / f"{mine.name}pipe")
     assert lifelines.find_dead("worker") == ["the other"]
+
+
+def test_a_disk_that_can_only_be_read_ends_no_process_when_another_dies(tmp_path, holder, monkeypatch, caplog):
+    """The coordinator beside the dead one ended by the error, and with it every other one that shared the folder."""
+    lifelines = Lifelines(tmp_path)
+    lifelines.tie("worker", "me")
+    holder.kill()
+    holder.wait()
+
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "unlink", refuse)
+        lifelines.bury("worker", "the other")
+        assert lifelines.find_dead("worker") == ["the other"]
+        lifelines.close()
+    assert "cannot be removed" in caplog.text
+    assert sorted(Lifelines(tmp_path).find_dead("worker")) == ["me", "the other"]

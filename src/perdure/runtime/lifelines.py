@@ -88,12 +88,12 @@ class Lifelines:
 
     def bury(self, kind: Kind, name: str) -> None:
         """Remove the lifeline of a process that died, once everything was done about it."""
-        self._path(kind, name).unlink(missing_ok=True)
+        _remove(self._path(kind, name))
 
     def close(self) -> None:
         """Remove what this process holds: it ends in order, and has handed over what it had."""
         for path in self._held:
-            path.unlink(missing_ok=True)
+            _remove(path)
         self.let_go()
 
     def let_go(self) -> None:
@@ -103,6 +103,13 @@ class Lifelines:
 
     def _path(self, kind: Kind, name: str) -> Path:
         return self._folder / f"{kind}-{self._system}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # the death is seen again, and nothing is left to be done about it
+        logger.warning("%s cannot be removed: %s", path, error)
 
 
 def _name_system() -> str:
