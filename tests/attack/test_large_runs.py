@@ -1,15 +1,19 @@
 """Runs and values as large as they may be: no turn of the loop grows with them (S05)."""
 
+import gc
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from perdure import weight
+from perdure.kernel import reruns
+from perdure.kernel.decide import advance
 from perdure.kernel.segments import BlobRef
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure
-from perdure.runtime.coordinator import loaded, projections
+from perdure.runtime.coordinator import listener, loaded, projections, rulings
 from perdure.runtime.worker import handler_inputs
 from perdure.sandbox import jq
 from tests.api.helpers import serving
@@ -135,3 +139,71 @@ async def test_what_a_person_changed_of_a_large_document_is_compared_beside_the_
             await server.ok(f"/approvals/{found['approval_id']}/decide", body)
             shown = await server.ok(f"/approvals/{found['approval_id']}")
         assert shown["changes"]
+
+
+MANY = 10_000
+
+
+@pytest.mark.slow
+@attack("S05", "a signal that frees ten thousand nodes at once, and a rerun that keeps them all")
+async def test_a_decision_about_many_nodes_holds_up_nobody(tmp_path):
+    config = {"type": "transform", "config": {"value": 1}}
+    names = [f"n{number}" for number in range(MANY)]
+    nodes = [
+        {"id": "first", "type": "wait", "config": {"signal": "go"}},
+        *({"id": name, **config, "dependencies": ["first"]} for name in names),
+        {"id": "last", **config, "dependencies": names},
+    ]
+    async with serving(tmp_path) as server:
+        run = await server.start({"name": "w", "nodes": nodes}, wait=0)
+        with watching():
+            await server.ok(f"/runs/{run['run_id']}/signal", {"name": "go"})
+            await until_true(lambda: _is_completed(server, run["run_id"]), "the run is done")
+        with watching():
+            again = await server.ok(f"/runs/{run['run_id']}/rerun", {"from_node": "last"})
+            await until_true(lambda: _is_completed(server, again["run_id"]), "the rerun is done")
+        found = await server.engine.journal.find_run(again["run_id"])
+        assert found is not None
+        assert found.seq > MANY
+
+
+async def test_a_decision_about_many_nodes_is_the_whole_of_its_turn(tmp_path, monkeypatch):
+    """No garbage is collected in it, none of the nodes is executed, and what a rerun keeps is found in a thread."""
+    collected: list[bool] = []
+    answered: list[int] = []
+    threads: list[threading.Thread] = []
+    answer, adopt = rulings.Rulings.answer_inline, reruns.adopt
+
+    def decided(*about: Any) -> Any:
+        collected.append(gc.isenabled())
+        return advance(*about)
+
+    def answering(self: Any, one: Any, waiting: Any, origin: Any = None) -> None:
+        if origin is None:
+            answered.append(len(waiting))
+        answer(self, one, waiting, origin)
+
+    def adopted(*about: Any) -> Any:
+        threads.append(threading.current_thread())
+        return adopt(*about)
+
+    for module in (rulings, listener):
+        monkeypatch.setattr(module, "MANY_NODES", 5)
+    monkeypatch.setattr(rulings, "advance", decided)
+    monkeypatch.setattr(rulings.Rulings, "answer_inline", answering)
+    monkeypatch.setattr(reruns, "adopt", adopted)
+    nodes = [{"id": f"n{number}", "type": "transform", "config": {"value": 1}} for number in range(6)]
+    last = {**nodes[0], "id": "last", "dependencies": [node["id"] for node in nodes]}
+    async with serving(tmp_path) as server:
+        run = await server.start({"name": "w", "nodes": [*nodes, last]})
+        assert run["outputs"] == {"last": 1}
+        assert max(answered, default=0) < 5
+        again = await server.ok(f"/runs/{run['run_id']}/rerun", {"from_node": "last"})
+        await until_true(lambda: _is_completed(server, again["run_id"]), "the rerun is done")
+    assert not collected[0]
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+async def _is_completed(server: Any, run_id: str) -> bool:
+    return bool((await server.engine.journal.find_run(run_id)).row.state == "completed")

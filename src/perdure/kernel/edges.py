@@ -29,6 +29,9 @@ from perdure.kernel.values import Route
 from perdure.model.ir import Edge, Node
 
 N = NodeState
+_PENDING = N.PENDING
+_TOKENS = (TAKEN, ERROR)
+"""How an edge resolves that brings a token."""
 
 
 def set_state(state: State, activation: Activation, new: NodeState, *, generation: bool = False) -> None:
@@ -100,12 +103,15 @@ def ensure(state: State, node: int, scope: Scope, item: int = -1) -> Activation:
     """The activation of a node in a scope, made when it is first heard of."""
     key = key_of(node, scope, item)
     found = state.activations.get(key)
-    if found is not None:
-        return found
-    ir = state.iteration_ir(scope, node)
+    return _make(state, key, node, scope, item) if found is None else found
+
+
+def _make(state: State, key: Key, node: int, scope: Scope, item: int = -1) -> Activation:
+    ir = state.iteration_ir(scope, node) if scope else len(state.irs) - 1
     activation = Activation(node=node, scope=scope, item=item, ir=ir)
     state.add(state.activations, key, activation)
-    state.tally[N.PENDING] = state.tally.get(N.PENDING, 0) + 1
+    tally = state.tally
+    tally[_PENDING] = tally.get(_PENDING, 0) + 1
     if scope:
         definition = state.node_in(ir, node)
         for depth in range(len(scope)):
@@ -142,7 +148,7 @@ def _read_entries(state: State, activation: Activation, definition: Node) -> Non
 
 
 def _count(state: State, activation: Activation, edge: Edge, status: int, hop: int) -> None:
-    if state.is_new(activation):
+    if state.saved.get(id(activation)):  # made by this decision, and forgotten whole
         activation.edges[edge.source] = status
     else:
         state.put(activation.edges, edge.source, status)
@@ -155,9 +161,10 @@ def _count(state: State, activation: Activation, edge: Edge, status: int, hop: i
         activation.failed += 1
     else:
         activation.errors += 1
-    if status in (TAKEN, ERROR):
+    if status in _TOKENS:
         if not activation.fired:
-            activation.hop = max(activation.hop, hop + 1)
+            if hop >= activation.hop:
+                activation.hop = hop + 1
         elif activation.scheduled_seq:  # a late arrival is absorbed, with the way it came
             state.push(activation.late, edge.source)
 
@@ -199,20 +206,24 @@ def resolve(state: State, edge: Edge, ir: int, source: Activation, status: int) 
         if entered is None:
             return
         scope = entered
-    if not _knows(state, state.iteration_ir(scope, index), ir, edge):
+    if len(state.irs) > 1 and not _knows(state, state.iteration_ir(scope, index), ir, edge):
         return
     key = key_of(index, scope)
     activation = state.activations.get(key)
     if activation is None:
-        activation = ensure(state, index, scope)
+        activation = _make(state, key, index, scope)
     elif edge.source in activation.edges:
         return  # done again after compensation; this target kept its outcome
-    state.edit(activation)
+    else:
+        state.edit(activation)
     if edge.source not in activation.edges:  # `ensure` has already read an entry edge
         _count(state, activation, edge, status, source.hop)
-    if activation.state is N.PENDING and not activation.fired:
-        _wait(state, activation, status)
-        touch(state, key)
+    if activation.state is _PENDING and not activation.fired:
+        if status in _TOKENS:  # it waits here
+            activation.tokens += 1
+            state.tokens += 1
+        if state.touched is not None:
+            state.touched.append(key)
 
 
 def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
@@ -223,12 +234,6 @@ def _knows(state: State, governing: int, ir: int, edge: Edge) -> bool:
     edges, nodes = state.irs[governing].edges, state.irs[governing].nodes
     node = nodes[edge.target] if edge.target < len(nodes) else None
     return node is not None and any(edges[number].source == edge.source for number in node.edges_in)
-
-
-def _wait(state: State, activation: Activation, status: int) -> None:
-    if status in (TAKEN, ERROR):
-        activation.tokens += 1
-        state.tokens += 1
 
 
 def is_unlet(state: State, activation: Activation) -> bool:

@@ -30,6 +30,7 @@ _REF_BYTES = 128
 """What a reference takes in the journal, generously."""
 
 N = NodeState
+_OUT = (N.QUEUED, N.RUNNING)
 
 
 @folds(e.NodeScheduled)
@@ -40,7 +41,7 @@ def _node_scheduled(state: State, event: e.NodeScheduled) -> None:
 
 def _count_idle(activation: Activation, after: str) -> None:
     """Count an attempt that ended without an outcome, unless its worker died: that one counts as a try."""
-    if activation.state in (N.QUEUED, N.RUNNING) and after != "crashed":
+    if activation.state in _OUT and after != "crashed":
         activation.idle += 1
 
 
@@ -65,7 +66,8 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, af
     if activation.retry_at is not None:
         clear_timer(state, timer_name(state, "retry", activation))
         activation.retry_at = None
-    stop_waiting(state, activation)
+    if activation.wait is not None:
+        stop_waiting(state, activation)
     activation.attempt, activation.begun, activation.started_at = place.attempt, False, None
     activation.ask = ""
     activation.checkpoints = 0

@@ -23,6 +23,7 @@ from perdure.model.ir import IR, Node, Reference
 
 N, R = NodeState, RunState
 
+_MAY_BE_SENT = (N.PENDING, N.HELD, N.RETRYING, N.WAITING)
 _MANY_TERMINALS = 64
 _LARGE_BYTES = 32 * 1024
 """Default outputs of more terminals, or larger ones, are composed by the coordinator, which can store a blob."""
@@ -86,7 +87,8 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     for activation in fired.values():
         if activation.state is N.PENDING:  # not the loser of a join that fired before it
             ready.append(activation)
-            _cancel_losers(d, activation)
+            if state.governing(activation).join.cancel_rest:
+                _cancel_losers(d, activation)
     for activation in failed.values():
         if activation.refused:
             continue  # a dependency it requires was skipped behind that failure, which decides (rule 7)
@@ -162,8 +164,6 @@ def end_loop_of_skipped(d: Decider, activation: Activation) -> None:
 def _cancel_losers(d: Decider, join: Activation) -> None:
     """Cancel the losers of a `cancel_rest` join: what only leads to this join, and nothing else (rule 11)."""
     node = d.node(join)
-    if not node.join.cancel_rest:
-        return
     state = d.state
     governing = state.iteration_ir(join.scope, join.node)
     ir = state.irs[governing]
@@ -195,7 +195,7 @@ def _cancel_losers(d: Decider, join: Activation) -> None:
 def schedule(d: Decider, ready: list[Activation]) -> None:
     """Dispatch the ready activations that `when` lets pass, or hold them while the run is paused."""
     state = d.state
-    ready = [a for a in ready if a.state in (N.PENDING, N.HELD, N.RETRYING, N.WAITING)]
+    ready = [a for a in ready if a.state in _MAY_BE_SENT]
     if state.generation > 1:
         early = [a for a in ready if _is_early(state, a)]
         if any(_is_too_far(d, a) for a in early):
@@ -225,7 +225,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
 
 def _is_too_far(d: Decider, activation: Activation) -> bool:
     """Whether the activation has come more hops than it may, which fails the run (rule 31)."""
-    maximum = d.node(activation).max_hops or d.state.ir.limits.max_hops
+    maximum = d.state.governing(activation).max_hops or d.state.ir.limits.max_hops
     if activation.hop <= maximum or activation.attempt:  # what got so far before a patch may be tried again
         return False
     exceed(d, "max_hops", activation.hop, maximum, activation)
@@ -279,7 +279,7 @@ def _guard(d: Decider, ready: list[Activation]) -> tuple[list[Activation], list[
     questions: list[c.Question] = []
     errors: list[tuple[Activation, Error]] = []
     for activation in ready:
-        node = d.node(activation)
+        node = d.state.governing(activation)
         if activation.guarded or node.when is None or activation.item >= 0:
             passed.append(activation)
             continue

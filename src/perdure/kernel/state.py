@@ -434,6 +434,10 @@ class State(msgspec.Struct, kw_only=True):
         return self.node_in(ir, index) if node is None else node
 
     def name(self, index: int) -> str:
+        nodes = self.irs[-1].nodes if self.irs else ()
+        node = nodes[index] if index < len(nodes) else None
+        if node is not None:
+            return node.id
         for ir in reversed(self.irs):
             if index < len(ir.nodes):
                 node = ir.nodes[index]
@@ -506,9 +510,6 @@ class State(msgspec.Struct, kw_only=True):
         self.put(mapping, key, record)
         if self.undo is not None:
             self.saved[id(record)] = True
-
-    def is_new(self, record: Any) -> bool:
-        return self.saved.get(id(record), False)
 
     def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         if self.undo is not None:

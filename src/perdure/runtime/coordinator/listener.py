@@ -35,8 +35,10 @@ from perdure.runtime.coordinator.requests import (
     encode_request,
     key_outlived,
 )
+from perdure.runtime.coordinator.rulings import MANY_NODES
 from perdure.runtime.forms import check_form
 from perdure.runtime.patience import OutageLog, first_of
+from perdure.threads import aside
 
 logger = logging.getLogger("perdure.listener")
 
@@ -223,12 +225,12 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
         return Reply(run_id=request.run_id, code="overloaded", message=overload)
     try:
         await coordinator.incarnation.learn()
-        request, ir, source = await _gather(coordinator, request)
+        request, ir, source, adopted = await _gather(coordinator, request)
     except _Turned as turned:
         return Reply(run_id=request.run_id, code=turned.code, message=turned.message, problems=turned.problems)
     answer = await coordinator.ask(
         request.run_id,
-        lambda state: request.command(state, coordinator.clock.now(), ir, source),
+        lambda state: request.command(state, coordinator.clock.now(), ir, source, adopted),
         starts=request.kind in STARTS,
         key=None if request.key is None else IdempotencyKey(request.tenant, *request.key),
         command_id=command_id,
@@ -252,22 +254,27 @@ async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:
     return Reply(run_id=found.run_id, state=record.row.state)
 
 
-async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, IR | None, State | None]:
-    """What the decision of a request needs: the request with all its inputs, the IR it names, and the run it is a rerun
-    of."""
+async def _gather(
+    coordinator: Coordinator, request: Request
+) -> tuple[Request, IR | None, State | None, tuple[c.Adopted, ...]]:
+    """What the decision of a request needs: the request with all its inputs, the IR it names, the run it is a rerun
+    of, and what it keeps of that."""
     _check_names(request)
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
     source = await _get_source(coordinator, request) if request.kind == "rerun" else None
     name = request.ir if source is None or request.ir else source.ir_hashes[-1]
     if not name and request.kind not in ("start", "patch"):
-        return request, None, None
+        return request, None, None, ()
     try:
         ir = await coordinator.library.get(name)
     except NotFound as error:
         raise _Turned(error.code, f"the workflow to {request.kind}: {error.message}") from None
-    if source is not None:
-        _prepare_rerun(request, source, ir)
+    adopted: tuple[c.Adopted, ...] = ()
+    if source is not None and len(ir.nodes) < MANY_NODES:
+        adopted = _prepare_rerun(request, source, ir)
+    elif source is not None:  # the state was loaded for this request, and nothing else reads it
+        adopted = await aside(source.tenant, _prepare_rerun, request, source, ir)
     if request.kind == "start" or (
         source is not None and not request.node and (request.inputs is not None or request.ir)
     ):
@@ -278,7 +285,7 @@ async def _gather(coordinator: Coordinator, request: Request) -> tuple[Request, 
                 request = await _fill_inputs(coordinator, request, ir, tenant, inputs)
             except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # other requests wait for their answers
                 raise _Turned(error.code, f"the inputs: {error.message}") from None
-    return request, ir, source
+    return request, ir, source, adopted
 
 
 def _check_names(request: Request) -> None:
@@ -335,12 +342,13 @@ async def _get_source(coordinator: Coordinator, request: Request) -> State:
     return source
 
 
-def _prepare_rerun(request: Request, source: State, ir: IR) -> None:
-    """Check that a rerun is possible: by another definition, only outcomes it has a place for can be kept (E6)."""
+def _prepare_rerun(request: Request, source: State, ir: IR) -> tuple[c.Adopted, ...]:
+    """Check that a rerun is possible: by another definition, only outcomes it has a place for can be kept (E6). Returns
+    those that it keeps."""
     if ir.name != source.workflow:
         raise _Turned("rerun_refused", f"run {source.run_id} is of workflow {source.workflow!r}, not of {ir.name!r}")
     if not request.node:
-        return
+        return ()
     inputs = request.inputs if request.inputs is not None else {}
     if not isinstance(inputs, dict):
         raise _Turned("invalid_inputs", f"the inputs of {request.node!r} are given by node, as an object")
@@ -351,3 +359,4 @@ def _prepare_rerun(request: Request, source: State, ir: IR) -> None:
     seen = request.checked
     if seen is not None and any(found.ended_seq > seen for found in reruns.keep(source, request.node)):
         raise _Turned("run_changed", f"run {source.run_id} went on before {request.node!r} meanwhile; ask again")
+    return reruns.adopt(source, request.node)

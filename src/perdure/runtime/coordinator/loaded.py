@@ -114,7 +114,9 @@ class Loaded:
     def adopt(self, ruling: c.Ruling) -> None:
         self.events.extend(ruling.events)
         for effect in ruling.effects:
-            if isinstance(effect, c.SetTimer):
+            if type(effect) is c.Dispatch:  # one decision may have thousands
+                self.effects.append(effect)
+            elif isinstance(effect, c.SetTimer):
                 self.timers[effect.timer] = effect.due_at
             elif isinstance(effect, c.ClearTimer):
                 self.timers[effect.timer] = None

@@ -100,8 +100,8 @@ class Renderer:
         """Whether the node is answered here: its type needs no worker, or is unknown."""
         activation = _get(state, address)
         found = self._registry.find(self._type_name(state, activation, address.undo))
-        if found is None or found.answer is None:
-            return found is None
+        if found is None or found.answer is None or found.on_worker is None:
+            return found is None or found.answer is not None
         return found.is_answered(_raw_config(state, activation, address.undo))
 
     def node(self, state: State, address: Address) -> Node:

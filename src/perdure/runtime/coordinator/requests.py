@@ -11,7 +11,6 @@ import msgspec
 from perdure.contents import Contents
 from perdure.journal import Journal
 from perdure.kernel import commands as c
-from perdure.kernel import reruns
 from perdure.kernel.address import Address
 from perdure.kernel.segments import BadSegment, pack, unpack
 from perdure.kernel.state import State
@@ -104,9 +103,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         values = {name: unpack(getattr(self, name), secrets=False) for name in VALUES}
         return msgspec.structs.replace(self, refs=False, **values)
 
-    def command(self, state: State, at: float, ir: IR | None, source: State | None = None) -> c.Command:
+    def command(
+        self,
+        state: State,
+        at: float,
+        ir: IR | None,
+        source: State | None = None,
+        adopted: tuple[c.Adopted, ...] = (),
+    ) -> c.Command:
         """The kernel command of this request. `ir` is what `self.ir` names, `source` the state of the run `self.source`
-        names."""
+        names, and `adopted` what a rerun keeps of it."""
         about: dict[str, Any] = {"at": at, "by": self.by, "id": f"{self.kind}{':' + self.by if self.by else ''}"}
         match self.kind:
             case "start":
@@ -158,7 +164,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             case "rerun":
                 if source is None or ir is None:
                     raise ValueError("a rerun needs the run it is of")
-                return self._rerun(about, source, ir)
+                return self._rerun(about, source, ir, adopted)
             case "requeue":
                 return c.Requeue(**about, address=self._address(state), config=self.config)
             case "discard":
@@ -168,7 +174,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The address of the parked activation, whichever attempt is parked there."""
         return Address(self.run_id, self.node, self.scope, self.item, 0, state.generation, self.undo)
 
-    def _rerun(self, about: dict[str, Any], source: State, ir: IR) -> c.Start:
+    def _rerun(self, about: dict[str, Any], source: State, ir: IR, adopted: tuple[c.Adopted, ...]) -> c.Start:
         """The start of a rerun (rule 40): from a node on with its inputs replaced, or from the start with the run's
         inputs replaced."""
         kept = self.node != ""
@@ -185,7 +191,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             correlation_id=self.correlation_id or source.correlation_id,
             sealed_for=source.seal_name,
             asked_by=source.requesters,
-            adopted=reruns.adopt(source, self.node) if kept else (),
+            adopted=adopted,
             overrides={self.node: self.inputs} if kept and self.inputs else {},
         )
 

@@ -22,6 +22,7 @@ from perdure.kernel.decide import advance
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import Activation, NodeState
+from perdure.model.garbage import no_collection
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Asked, Inline, Message
 from perdure.runtime.coordinator.renderer import Renderer
@@ -32,6 +33,9 @@ N = NodeState
 INLINE_STEPS = 500
 """Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""
 INLINE_SECONDS = 0.02
+MANY_NODES = 1000
+"""A decision about so many is the whole of its turn of the loop: garbage is collected, and trivial nodes are executed, in
+others."""
 QUESTION_STEPS = 100
 """Steps that each condition adds to the budget all conditions of a decision share."""
 
@@ -50,10 +54,21 @@ class Rulings:
         self._set_aside = set_aside
 
     def decide(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
+        irs = (command.ir,) if isinstance(command, c.Start) else loaded.state.irs
+        if not irs or len(irs[-1].nodes) < MANY_NODES:
+            return self._decide(loaded, command)
+        with no_collection():
+            return self._decide(loaded, command)
+
+    def _decide(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
         before = len(loaded.effects)
         refused = self._advance(loaded, command)
         if len(loaded.effects) > before:
-            self.answer_inline(loaded, deque(self._trivial(loaded, before)))
+            trivial = self._trivial(loaded, before)
+            if len(trivial) < MANY_NODES:
+                self.answer_inline(loaded, deque(trivial))
+            else:  # to decide that they are ready took long enough
+                self._defer(Inline(loaded.state.run_id, tuple(trivial)))
         return refused
 
     def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
