@@ -23,7 +23,7 @@ def count(data: Data, byte: bytes, start: int = 0, end: int | None = None) -> in
     return sum(data.count(byte, one, min(one + PIECE, end)) for one in range(start, end, PIECE))
 
 
-def holds(data: Data, what: bytes) -> bool:
+def contains(data: Data, what: bytes) -> bool:
     if len(data) <= PIECE:
         return what in data
     more = len(what) - 1

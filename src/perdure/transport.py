@@ -24,7 +24,7 @@ import msgspec
 
 from perdure.errors import PerdureError
 from perdure.kernel.address import Address, run_of_task
-from perdure.kernel.segments import HoldsSegments, pack, refuse, unpack
+from perdure.kernel.segments import HasSegments, pack, refuse, unpack
 from perdure.limits import Limits
 
 MESSAGE_VERSION = 1
@@ -137,7 +137,7 @@ def encode_message(message: Any) -> bytes:
     """The message as JSON. The values of a task that hold segments are packed, and its `packed` says so."""
     try:
         return _encode(message)
-    except HoldsSegments:
+    except HasSegments:
         return _encode(_pack(message))
 
 
@@ -389,7 +389,7 @@ class WorkerSeen(msgspec.Struct, frozen=True):
     """Seconds since the last beat, by the transport's own clock: an age, so that it means the same in every process."""
 
 
-def can_take(beat: WorkerBeat, queue: str, type: str, function: str = "") -> bool:
+def can_claim(beat: WorkerBeat, queue: str, type: str, function: str = "") -> bool:
     """Whether this worker would be given such a task. A task that no worker can take should be held, not published."""
     return queue in beat.queues and fits(type, function, beat.types, beat.functions, beat.lacking)
 

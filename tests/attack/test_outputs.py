@@ -165,7 +165,7 @@ def test_secrets_are_found_in_pieces_wherever_the_pieces_end(seed, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(pieces, "PIECE", 16)
             assert known.json(data) == cleaned
-            assert pieces.holds(data, b"pin") == (b"pin" in data)
+            assert pieces.contains(data, b"pin") == (b"pin" in data)
             assert pieces.count(data, b"x") == data.count(b"x")
 
 

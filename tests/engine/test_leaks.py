@@ -43,7 +43,7 @@ async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_
     assert coordinator.memory._pins == {}
     assert len(coordinator.publisher.dispatcher) == 0
     assert coordinator.publisher.dispatcher._queues == {}
-    assert engine.transport._held == {}
+    assert engine.transport._kept == {}
     assert engine.transport._unacknowledged == {}
     assert engine._listeners == listeners
     assert engine.worker.running == ()

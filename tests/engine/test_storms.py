@@ -136,7 +136,7 @@ async def test_tasks_that_vanish_from_the_transport_are_sent_again_as_the_same_a
     async with running(tmp_path, concurrency=1, sweep_seconds=0.05) as engine:
         await start(engine, workflow(*nodes))
         await until_true(lambda: tasks.seen, "one runs")
-        waiting = [name for name, held in engine.transport._held.items() if held.worker is None]
+        waiting = [name for name, held in engine.transport._kept.items() if held.worker is None]
         assert waiting
         answers = await engine.transport.recall(waiting)
         assert set(answers.values()) == {"withdrawn"}

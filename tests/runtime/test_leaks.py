@@ -38,7 +38,7 @@ async def test_ten_thousand_tasks_leave_nothing_behind(name):
         await drive(h, tasks)
         await wait_until(lambda: h.worker.free_slots == 20, "every slot is free")
         assert h.worker._execution._contexts == {}
-        assert h.transport._held == {}  # type: ignore[attr-defined]
+        assert h.transport._kept == {}  # type: ignore[attr-defined]
         assert h.transport._unacknowledged == {}  # type: ignore[attr-defined]
         assert h.worker._reporter.count == 0
         assert threading.active_count() <= before[0] + 21

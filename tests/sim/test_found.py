@@ -300,7 +300,7 @@ async def test_an_attempt_that_has_begun_and_whose_task_the_transport_lost_is_tr
         await until_true(lambda: tasks.seen, "it runs")
         await ask(engine, "pause")
         await until(engine, lambda state: bool(state.find("a").begun))  # type: ignore[union-attr]
-        cast(LocalTransport, engine.transport)._held.clear()
+        cast(LocalTransport, engine.transport)._kept.clear()
         await ask(engine, "resume")
         await until_true(lambda: len(tasks.seen) == 2, "it runs again")
         tasks.gate_of("x").set()

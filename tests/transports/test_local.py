@@ -36,4 +36,4 @@ async def test_withdrawn_tasks_do_not_pile_up():
         await transport.recall([task("a").task_id])
     queue = transport._queues["default"]
     assert sum(map(len, queue._lanes.values())) <= 65
-    assert transport._held == {}
+    assert transport._kept == {}

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from perdure.api.problem_details import TooLarge
 from perdure.service.errors import Overloaded
 
-HELD = "perdure.held"
-"""The key in the ASGI scope of a request's `Held`."""
+BODY = "perdure.body"
+"""The key in the ASGI scope of a request's `RequestBody`."""
 
 
 class Bodies:
@@ -27,13 +27,13 @@ class Bodies:
         self.bytes: Counter[str] = Counter()
 
     @contextmanager
-    def held_by(self, tenant: str) -> Iterator[Held]:
+    def counted(self, tenant: str) -> Iterator[RequestBody]:
         """Count the body of a request for as long as the request lasts, since the body lives as long."""
-        held = Held(self, tenant)
+        body = RequestBody(self, tenant)
         try:
-            yield held
+            yield body
         finally:
-            self.bytes[tenant] -= held.size
+            self.bytes[tenant] -= body.size
             if not self.bytes[tenant]:
                 del self.bytes[tenant]
 
@@ -46,7 +46,7 @@ class Bodies:
         self.bytes[tenant] += size
 
 
-class Held:
+class RequestBody:
     """The body that one request holds."""
 
     def __init__(self, bodies: Bodies, tenant: str) -> None:

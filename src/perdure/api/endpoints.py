@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.access import Permission, Principal
-from perdure.api.bodies import HELD
+from perdure.api.bodies import BODY
 from perdure.api.parameters import idempotency_key
 from perdure.api.problem_details import Broken, problem
 from perdure.api.request_reader import Body, NoQuery, Query, read_body, read_query
@@ -205,8 +205,8 @@ async def _execute(site: Site, endpoint: Endpoint, request: Request, request_id:
         site.limiter.check(principal)
         principal.require(endpoint.permission)
     _check_path(request)
-    with site.bodies.held_by(principal.tenant) as held:
-        request.scope[HELD] = held
+    with site.bodies.counted(principal.tenant) as body:
+        request.scope[BODY] = body
         return await _call(site, endpoint, request, request_id, principal)
 
 

@@ -141,10 +141,10 @@ class Outlet:
         self._look = self._loop.call_later(TAKE_SECONDS, self._check)
 
     def _count_taken(self) -> int:
-        return self._written - self._transport.get_write_buffer_size() - _count_held(self._transport)
+        return self._written - self._transport.get_write_buffer_size() - _count_unsent(self._transport)
 
 
-def _count_held(transport: asyncio.Transport) -> int:
+def _count_unsent(transport: asyncio.Transport) -> int:
     """How many bytes the operating system holds that the client has not acknowledged; 0 where it does not say."""
     held = array("i", [0])
     try:

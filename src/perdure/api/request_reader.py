@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from perdure.api.bodies import HELD, Held
+from perdure.api.bodies import BODY, RequestBody
 from perdure.api.problem_details import BadBody, BadQuery, TooSlow, WrongType
 from perdure.model.garbage import no_collection
 from perdure.model.problems import Problems, format_path
@@ -97,7 +97,7 @@ async def read_body(request: Request, kind: type[T], *, required: bool = True) -
 
 async def off_the_loop(request: Request, data: bytes, work: Callable[[], T]) -> T:
     """Do some work on a body, in a thread if the body is large: all requests share the loop."""
-    return await aside(request.scope[HELD].tenant, work) if len(data) > LARGE_BYTES else work()
+    return await aside(request.scope[BODY].tenant, work) if len(data) > LARGE_BYTES else work()
 
 
 def _read_object(kind: type[T], data: bytes) -> T:
@@ -128,19 +128,19 @@ def definition_format(request: Request) -> Format:
 
 async def read_bytes(request: Request) -> bytes:
     """Read the body, however it is sent. `shell.py` refuses one that grows too large, and `bodies.py` one too many."""
-    held: Held = request.scope[HELD]
-    if held.data is not None:
-        return held.data
-    held.expect(request.headers.get("content-length", "0"))
+    body: RequestBody = request.scope[BODY]
+    if body.data is not None:
+        return body.data
+    body.expect(request.headers.get("content-length", "0"))
     pieces = []
-    seconds = PUBLIC_BODY_SECONDS if held.is_public else BODY_SECONDS
+    seconds = PUBLIC_BODY_SECONDS if body.is_public else BODY_SECONDS
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
-                held.spend(len(piece))
+                body.spend(len(piece))
                 pieces.append(piece)
-        held.data = b"".join(pieces)
-        return held.data
+        body.data = b"".join(pieces)
+        return body.data
     except TimeoutError:
         raise TooSlow(f"the body did not arrive within {seconds:.0f} s") from None
     except ClientDisconnect:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -27,8 +27,8 @@ from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
+    from perdure.service.approvals import Verdict
 
-Decision = Literal["approve", "reject"]
 CANCELLED = "cancelled"
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -236,7 +236,7 @@ def delegate(approval_id: str, to: str, comments: str, by: str | None, where: Wh
 
 
 def _decide(
-    where: Where, name: str, decision: Decision, comments: str, data: Any, by: str | None, as_json: bool
+    where: Where, name: str, decision: Verdict, comments: str, data: Any, by: str | None, as_json: bool
 ) -> None:
     def ask(backend: Backend, found: str) -> Awaitable[Any]:
         return backend.approvals.decide(found, decision, comments=comments, data=data, by=by)
@@ -250,7 +250,7 @@ def _decide(
         say(hint)
 
 
-def _said(view: dict[str, Any], decision: Decision) -> str:
+def _said(view: dict[str, Any], decision: Verdict) -> str:
     """The result of a vote in words: a decision, or what it still takes."""
     name, votes, quorum = view["approval_id"], view["votes"], view["quorum"]
     if view["state"] != "pending":

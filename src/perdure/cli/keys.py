@@ -114,10 +114,10 @@ def revoke(key_id: str, tenant: str, where: Where, as_json: bool) -> None:
     """Take the key KEY_ID back: within a second no process accepts it any more."""
     key_id = key_id.removeprefix(PREFIX)
 
-    def take_back(backend: Backend) -> Awaitable[Any]:
+    def revoke_key(backend: Backend) -> Awaitable[Any]:
         return backend.keys.revoke(key_id)
 
-    revoked = asyncio.run(ask(where, take_back, tenant=tenant))
+    revoked = asyncio.run(ask(where, revoke_key, tenant=tenant))
     if as_json:
         print_json(revoked)
     else:

@@ -54,18 +54,18 @@ def resolve(value: Any, path: str, at_hand: AtHand, budget: Budget | None = None
         raise TemplateError(str(error), path=path) from None
 
 
-def _replace(value: Any, path: str, at_hand: AtHand, budget: Budget, holds_more: dict[str, bool]) -> Any:
+def _replace(value: Any, path: str, at_hand: AtHand, budget: Budget, has_more: dict[str, bool]) -> Any:
     kind = type(value)
     if kind is BlobRef:
         ref, value = value.ref, pick(value.ref, path, at_hand)
         budget.spend(1)
-        if ref not in holds_more:
-            holds_more[ref] = has_refs(value)
-        return _replace(value, path, at_hand, budget, holds_more) if holds_more[ref] else value
+        if ref not in has_more:
+            has_more[ref] = has_refs(value)
+        return _replace(value, path, at_hand, budget, has_more) if has_more[ref] else value
     if kind is dict:
         budget.spend(len(value))
-        return {key: _replace(item, path, at_hand, budget, holds_more) for key, item in value.items()}
+        return {key: _replace(item, path, at_hand, budget, has_more) for key, item in value.items()}
     if kind is list:
         budget.spend(len(value))
-        return [_replace(item, path, at_hand, budget, holds_more) for item in value]
+        return [_replace(item, path, at_hand, budget, has_more) for item in value]
     return value

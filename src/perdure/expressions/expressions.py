@@ -220,7 +220,7 @@ class _Compiler:
             left = v.need(first(namespace))
             for operator, code in rest:
                 right = v.need(code(namespace))
-                if not _holds(operator, left, right, namespace.budget):
+                if not _compare(operator, left, right, namespace.budget):
                     return False
                 left = right
             return True
@@ -296,7 +296,7 @@ def _hashable(make: Callable[[Namespace], Any], namespace: Namespace) -> Any:
         raise v.Trouble("the keys of an object must be text") from None
 
 
-def _holds(operator: str, left: Any, right: Any, budget: Budget) -> bool:
+def _compare(operator: str, left: Any, right: Any, budget: Budget) -> bool:
     match operator:
         case "==":
             return v.is_equal(left, right, budget)

@@ -185,10 +185,10 @@ def _find_mistake(query: Query, operator: str, value: Any) -> str | None:
 class Outcome:
     """The result of a condition, and what it looked at."""
 
-    __slots__ = ("holds", "seen")
+    __slots__ = ("is_true", "seen")
 
-    def __init__(self, holds: bool, seen: Any) -> None:
-        self.holds = holds
+    def __init__(self, is_true: bool, seen: Any) -> None:
+        self.is_true = is_true
         self.seen = seen
 
 

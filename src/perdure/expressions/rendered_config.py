@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from perdure.expressions.errors import TemplateError
-from perdure.kernel.segments import BadSegment, BlobRef, HoldsSegments, Sealed, Secret, Segments, pack, refuse
+from perdure.kernel.segments import BadSegment, BlobRef, HasSegments, Sealed, Secret, Segments, pack, refuse
 from perdure.kernel.segments import unpack as _unpack
 
 __all__ = ["BlobRef", "Secret", "Segments", "dumps", "fill", "find_secret", "loads", "pack", "unpack"]
@@ -27,7 +27,7 @@ def dumps(value: Any) -> bytes:
     """A rendered config as JSON."""
     try:
         data = _encoder.encode(value)
-    except HoldsSegments:
+    except HasSegments:
         return _encoder.encode(pack(value))
     if _MARK_BYTES in data:  # rare: only then is it worth looking at every object
         data = _encoder.encode(pack(value))

@@ -117,7 +117,7 @@ def _jsonpath(spec: Spec, sight: Sight, seen: Seen) -> bool:
     except jsonpath.JsonPathError as error:
         raise Undecided(str(error)) from None
     sight.record(seen, cut(spec["query"]), outcome.seen, "", prefix)
-    return outcome.holds
+    return outcome.is_true
 
 
 # -- JSON Schema -------------------------------------------------------------------------------------------------------

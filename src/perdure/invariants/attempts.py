@@ -276,7 +276,7 @@ def routed(model: Model, event: e.NodeRouted) -> None:
     _routed(model, act, event.route, ERROR if act.state == "failed" else TAKEN)
 
 
-def _take_back(model: Model, act: Act) -> None:
+def _withdraw(model: Model, act: Act) -> None:
     """Rule 25: a kept outcome without a way on is a failure when it is routed. Nothing else takes one back (V3)."""
     graph = model.graph_of(act)
     node = graph.nodes[act.node]
@@ -295,7 +295,7 @@ def failed(model: Model, event: e.NodeFailed) -> None:
     if act.state == "parked" and act.discarded:
         act.accepted = False
     elif act.state in ("completed", "parked") and act.accepted:
-        _take_back(model, act)
+        _withdraw(model, act)
     _outcome(model, act, event.attempt, "fails")
     if model.state in ("failing", "cancelling") and event.outcome != "kept":
         model.blame("R3", f"the failure of {act.place} is {event.outcome} while the run is {model.state}")
@@ -402,7 +402,7 @@ def parked(model: Model, event: e.NodeParked) -> None:
     if model.state in RUN_OVER or model.state == "compensating":
         model.blame("R3", f"{act.place} is parked while the run is {model.state}")
     if event.failed:
-        _take_back(model, act)
+        _withdraw(model, act)
         if act.accepted:
             model.blame("V3", f"{act.place} is parked as failed and has an outcome already")
     move(model, act, "parked")

@@ -147,7 +147,7 @@ class Decider:
             raise Unknown([c.Question(need, evidence(), condition)])
         return verdict
 
-    def condition_context(
+    def condition_evidence(
         self, activation: Activation, condition: Condition, output: Any = None, output_ref: str | None = None
     ) -> Evidence:
         everything = condition.reads_everything

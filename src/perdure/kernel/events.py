@@ -552,7 +552,7 @@ class UnknownEvent(Exception):
 def encode(event: Event) -> bytes:
     try:
         return _encoder.encode(event)
-    except segments.HoldsSegments:
+    except segments.HasSegments:
         packed = {name: segments.pack(getattr(event, name), secrets=False) for name in _VALUES[type(event)]}
         return _encoder.encode(msgspec.structs.replace(event, refs=True, **packed))
 

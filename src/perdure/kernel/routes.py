@@ -73,7 +73,7 @@ def _condition(
 ) -> tuple[bool, Any]:
     need = Need(kind, d.state.name(activation.node), activation.scope, rule)
     verdict = d.ask(
-        need, lambda: d.condition_context(activation, condition, outcome.output, outcome.output_ref), condition
+        need, lambda: d.condition_evidence(activation, condition, outcome.output, outcome.output_ref), condition
     )
     if verdict.error is not None:
         raise RoutingFailed(verdict.error)

@@ -89,7 +89,7 @@ class BlobRef(Segment):
         self.ref = ref
 
 
-class HoldsSegments(TypeError):
+class HasSegments(TypeError):
     """A value that should have become JSON holds a segment, which must be packed or filled in first."""
 
 
@@ -100,7 +100,7 @@ class BadSegment(ValueError):
 def refuse(value: Any) -> Any:
     """An encoder hook that tells a value with segments from one that is no data at all."""
     if isinstance(value, Segment):
-        raise HoldsSegments(f"the value holds a {type(value).__name__}")
+        raise HasSegments(f"the value holds a {type(value).__name__}")
     raise NotImplementedError(f"{type(value).__qualname__} is no data")
 
 
@@ -112,7 +112,7 @@ def encode(value: Any) -> tuple[bytes, bool]:
     """The value as JSON, packed if it holds references, and whether it does."""
     try:
         return _encoder.encode(value), False
-    except HoldsSegments:
+    except HasSegments:
         return _encoder.encode(pack(value, secrets=False)), True
 
 
@@ -200,7 +200,7 @@ def has_refs(value: Any) -> bool:
     """Whether a value holds a blob anywhere. Quick where there is none."""
     try:
         _encoder.encode(value)
-    except (HoldsSegments, TypeError, ValueError, NotImplementedError, OverflowError, RecursionError):
+    except (HasSegments, TypeError, ValueError, NotImplementedError, OverflowError, RecursionError):
         return bool(find_refs(value))
     return False
 
@@ -214,7 +214,7 @@ def has_sealed(value: Any) -> bool:
     try:
         if _SEALED not in _encoder.encode(value):
             return False
-    except (HoldsSegments, TypeError, ValueError, NotImplementedError, OverflowError, RecursionError):
+    except (HasSegments, TypeError, ValueError, NotImplementedError, OverflowError, RecursionError):
         pass  # it is looked through part by part
     stack = [value]
     while stack:

@@ -286,7 +286,7 @@ def _guard(d: Decider, ready: list[Activation]) -> tuple[list[Activation], list[
         need = c.Need("when", node.id, activation.scope)
         verdict = d.verdicts.get(need)
         if verdict is None:
-            questions.append(c.Question(need, d.condition_context(activation, node.when), node.when))
+            questions.append(c.Question(need, d.condition_evidence(activation, node.when), node.when))
         elif verdict.error is not None:
             errors.append((activation, Error("routing_failed", f"`when` of {node.id}: {verdict.error.message}")))
         elif verdict.value is True:

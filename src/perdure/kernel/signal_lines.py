@@ -2,7 +2,7 @@
 
 Signals that were not consumed and activations that wait for a signal stand in lines, one for each name. Joining and
 leaving cost the same at any length, and a decision can be rolled back: what has left stays in the list until half of it
-is of no use. The first of a line is always one that holds, and a name without a line has nothing waiting.
+is of no use. The first of a line is always one that stays, and a name without a line has nothing waiting.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ def leave(state: State, name: str) -> None:
 
 
 def waits(state: State, entry: tuple[Any, Any]) -> bool:
-    """Whether an entry of a line of waits still holds. An activation may have left and come back: then it has another
+    """Whether an entry of a line of waits still stays. An activation may have left and come back: then it has another
     wait, further behind."""
     activation: Activation = state.activations[entry[0]]
     return activation.wait is entry[1]
 
 
 def _tidy(
-    state: State, lines: dict[str, Line], name: str, line: Line, holds: Callable[[tuple[Any, Any]], bool]
+    state: State, lines: dict[str, Line], name: str, line: Line, stays: Callable[[tuple[Any, Any]], bool]
 ) -> None:
     entries = line.entries
-    while line.head < len(entries) and not holds(entries[line.head]):
+    while line.head < len(entries) and not stays(entries[line.head]):
         line.head += 1
         line.gone -= 1
     if line.head == len(entries):
         state.drop(lines, name)
     elif 2 * (line.head + line.gone) > len(entries) + _FEW:
-        line.entries = [entry for entry in entries[line.head :] if holds(entry)]
+        line.entries = [entry for entry in entries[line.head :] if stays(entry)]
         line.head = line.gone = 0

@@ -65,7 +65,7 @@ def _count_outside(data: bytes | bytearray | memoryview) -> int:
     return sum(1 for _ in islice(numbers, MOST + 1))
 
 
-def holds_many(value: Any) -> bool:
+def value_has_many(value: Any) -> bool:
     """Whether data has too many extreme numbers."""
     count, stack = 0, [value]
     while stack:

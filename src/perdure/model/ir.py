@@ -42,13 +42,13 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def reads_everything(self) -> bool:
-        """Whether the condition holds Python code, which may read any node of the past."""
-        return self.kind == "python_sandbox" or (self.kind == "composite" and _holds_python(self.spec))
+        """Whether the condition has Python code, which may read any node of the past."""
+        return self.kind == "python_sandbox" or (self.kind == "composite" and _has_python(self.spec))
 
 
-def _holds_python(spec: dict[str, Any]) -> bool:
+def _has_python(spec: dict[str, Any]) -> bool:
     return any(
-        inner["type"] == "python_sandbox" or (inner["type"] == "composite" and _holds_python(inner))
+        inner["type"] == "python_sandbox" or (inner["type"] == "composite" and _has_python(inner))
         for inner in spec["conditions"]
     )
 

@@ -12,7 +12,7 @@ import re
 from itertools import accumulate
 from typing import Any, Literal
 
-from perdure.model.extremes import WHY, has_many, holds_many
+from perdure.model.extremes import WHY, has_many, value_has_many
 from perdure.model.problems import Path, Problems
 from perdure.model.yaml_reader import read_yaml
 
@@ -45,7 +45,7 @@ def read(text: str | bytes, format: Format | None, problems: Problems) -> tuple[
         return None, plain, format
     if format == "yaml":
         data = _read_yaml(plain, problems)
-        many = holds_many(data)
+        many = value_has_many(data)
     else:
         many = has_many(plain.encode())
         data = None if many else read_json(plain, problems)

@@ -273,7 +273,7 @@ def find_in_expression(text: str, node_ids: Collection[str]) -> tuple[list[Refer
         parts = chain.parts
         if chain.root == "ctx":
             if parts and isinstance(parts[0], str):
-                found.append(context_reference(parts[0], parts[1:], optional=parts[0] in tested))
+                found.append(outcome_reference(parts[0], parts[1:], optional=parts[0] in tested))
         elif chain.root in ("output", "current"):
             below = parts[1:] if chain.root == "current" and parts[:1] == ["output"] else parts
             found.append(Reference("output", None, tuple(below)))
@@ -284,7 +284,7 @@ def find_in_expression(text: str, node_ids: Collection[str]) -> tuple[list[Refer
     return found, bare
 
 
-def context_reference(node: str, parts: list[str | int], *, optional: bool = False) -> Reference:
+def outcome_reference(node: str, parts: list[str | int], *, optional: bool = False) -> Reference:
     if parts[:1] == ["metadata"]:
         return Reference("metadata", node, tuple(parts[1:]), optional)
     return Reference("node", node, tuple(parts[1:] if parts[:1] == ["output"] else parts), optional)
@@ -317,7 +317,7 @@ def operand_reference(source: str, node: str | None, path: str) -> Reference:
     if _read_path(tokens, 0, chain) != len(tokens):
         raise BadExpression(f"path {path[:60]!r} must be names and indexes, such as output.items[0].price")
     if source == "context" and node is not None:
-        return context_reference(node, chain.parts)
+        return outcome_reference(node, chain.parts)
     return Reference("output", None, tuple(chain.parts[1:] if chain.parts[:1] == ["output"] else chain.parts))
 
 

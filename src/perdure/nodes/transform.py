@@ -31,7 +31,7 @@ def _answer(call: Call) -> Answer:
     return Failed("bad_config", f"transform {call.node} needs `value`, `jq` or `pipeline`; it has {given}")
 
 
-def _takes_worker(config: Any) -> bool:
+def _needs_worker(config: Any) -> bool:
     return not isinstance(config, dict) or "jq" in config or "pipeline" in config
 
 
@@ -125,7 +125,7 @@ TYPE = NodeType(
     check=_check,
     answer=_answer,
     ref_keys=("value",),
-    on_worker=_takes_worker,
+    on_worker=_needs_worker,
     handler=handle,
     inputs_on_demand=True,
     close=_close,

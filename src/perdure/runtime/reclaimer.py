@@ -63,7 +63,7 @@ class Reclaimer:
             if seen.beat.worker in gone:
                 logger.warning("worker %s has died; its tasks are tried again", seen.beat.worker)
                 for name in await self._transport.forget_worker(seen.beat.worker):
-                    self._lapse_taken(name)
+                    self._lapse_claimed(name)
             elif min(seen.silent_seconds, now - self._readable_since) > self._dead_seconds:
                 logger.warning(
                     "worker %s has sent no heartbeat for %.0f s and counts as dead; its tasks are tried again",
@@ -94,7 +94,7 @@ class Reclaimer:
         self._coordinator.publisher.done(name)
         self._tell_crashed(entry.address)
 
-    def _lapse_taken(self, name: str) -> None:
+    def _lapse_claimed(self, name: str) -> None:
         """Tell of an attempt whose coordinator may have died with its worker: this process may have the run and not have
         resumed it yet, and the crash counts nevertheless (rule 2)."""
         if self._coordinator.publisher.dispatcher.find(name) is not None:

@@ -137,7 +137,7 @@ class Loop:
     previous: Any
 
 
-class _LoopScope:
+class _LoopNames:
     def __init__(self, builder: Builder, body: Body) -> None:
         self._builder = builder
         self._body = body
@@ -176,8 +176,8 @@ def loop(
     inside = Body(builder.body)
     builder.body = inside
     try:
-        handle = Handle(builder, NamedRoot("loop", _LoopScope(builder, inside)))
-        given: tuple[Any, ...] = (handle,) if _takes_argument(body) else ()
+        handle = Handle(builder, NamedRoot("loop", _LoopNames(builder, inside)))
+        given: tuple[Any, ...] = (handle,) if _accepts_argument(body) else ()
         value = body(*given)
         if not inside.nodes:
             raise BuildError("the body of perdure.loop makes no node; call a task in it")
@@ -205,7 +205,7 @@ def loop(
     return cast("R", result)
 
 
-def _takes_argument(function: Callable[..., Any]) -> bool:
+def _accepts_argument(function: Callable[..., Any]) -> bool:
     try:
         return bool(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -244,7 +244,7 @@ def _make_head(builder: Builder, body: Body) -> Node:
 # -- maps --------------------------------------------------------------------------------------------------------------
 
 
-class _ItemScope:
+class _ItemNames:
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
 
@@ -269,7 +269,7 @@ def map_each(
     """
     builder = current("perdure.map")
     check_names(options, NODE_OPTIONS, "perdure.map")
-    scope, before = _ItemScope(builder), builder.item
+    scope, before = _ItemNames(builder), builder.item
     reads = Reads()
     config: dict[str, Any] = {"over": builder.render(_listed(over), reads, place="over of perdure.map")}
     builder.item = scope

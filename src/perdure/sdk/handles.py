@@ -108,7 +108,7 @@ class NamedRoot:
 
     __slots__ = ("_known_as", "_reads", "_scope")
 
-    def __init__(self, known_as: str, scope: NamedScope, reads: Sequence[Node] = ()) -> None:
+    def __init__(self, known_as: str, scope: VisibleNames, reads: Sequence[Node] = ()) -> None:
         self._known_as = known_as
         self._scope = scope
         self._reads = reads
@@ -128,7 +128,7 @@ class NamedRoot:
         return self._known_as
 
 
-class NamedScope(Protocol):
+class VisibleNames(Protocol):
     def path(self, name: str) -> str:
         """How the name is written at the place that is being built; BuildError where it means nothing."""
         ...

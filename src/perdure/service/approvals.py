@@ -30,7 +30,7 @@ from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, approval_view, page_view
 from perdure.threads import aside
 
-Decision = Literal["approve", "reject"]
+Verdict = Literal["approve", "reject"]
 LINK_SECONDS = 7 * 86_400.0
 """How long a link is good unless its maker says otherwise."""
 ROLE = "role:"
@@ -97,7 +97,7 @@ class Approvals:
     async def decide(
         self,
         approval_id: str,
-        decision: Decision,
+        decision: Verdict,
         *,
         comments: str = "",
         data: Any = None,

@@ -36,7 +36,7 @@ _QUIET = frozenset({"http", "input", "map", "output", "task", "transform", "wait
 """Types of nodes that ask no person and start no child; a map does what its items do."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class KeptDecision(msgspec.Struct, frozen=True):
     node: str
     """The node to rerun from, to have the decision asked for again."""
     approval: str = ""
@@ -49,7 +49,7 @@ class _Full(Exception):
     """There is more to look at than one answer may take."""
 
 
-async def find_decisions(engine: Engine, state: State, kept: Collection[str] | None) -> list[Decision]:
+async def find_decisions(engine: Engine, state: State, kept: Collection[str] | None) -> list[KeptDecision]:
     """The decisions on which the outcomes of these nodes (None: all) rest, traced back to where each was made."""
     search = _Search(engine)
     names = set(kept) if kept is not None else {state.name(_node_of(key)) for key in state.activations}
@@ -69,7 +69,7 @@ async def find_decisions(engine: Engine, state: State, kept: Collection[str] | N
         except Refused:  # that run cannot be read
             break
         state = before
-    unknown = [Decision(name) for name in sorted(names) if _may_ask(state, name)]
+    unknown = [KeptDecision(name) for name in sorted(names) if _may_ask(state, name)]
     return search.found + unknown
 
 
@@ -77,14 +77,14 @@ class _Search:
     def __init__(self, engine: Engine) -> None:
         self._journal = engine.journal
         self._runs = 0
-        self.found: list[Decision] = []
+        self.found: list[KeptDecision] = []
 
     async def look(self, state: State, names: Collection[str]) -> None:
         """Add the decisions of a run in these nodes, and those of the children they started."""
         for approval_id, approval in state.approvals.items():
             node = state.name(_node_of(approval.key))
             if node in names and approval.state == "decided":
-                self._add(Decision(node, approval_id, approval.approvers, approval.quorum))
+                self._add(KeptDecision(node, approval_id, approval.approvers, approval.quorum))
         children = ((child, state.name(_node_of(key))) for child, key in state.children.items())
         await self._look_below((child, node) for child, node in children if node in names)
 
@@ -102,7 +102,7 @@ class _Search:
                 asked = await self._journal.list_approvals(state="decided", run_id=run_id, limit=_PAGE, cursor=cursor)
                 for row in asked.items:
                     body = msgspec.json.decode(row.body)
-                    self._add(Decision(node, row.approval_id, tuple(body["approvers"]), body["quorum"]))
+                    self._add(KeptDecision(node, row.approval_id, tuple(body["approvers"]), body["quorum"]))
                 cursor = asked.next_cursor
                 if cursor is None:
                     break
@@ -113,7 +113,7 @@ class _Search:
                 if cursor is None or len(waiting) > MOST_RUNS:
                     break
 
-    def _add(self, decision: Decision) -> None:
+    def _add(self, decision: KeptDecision) -> None:
         if len(self.found) >= MOST_DECISIONS:
             raise _Full
         self.found.append(decision)

@@ -183,7 +183,7 @@ class SimLoop(asyncio.BaseEventLoop):
             able = [host for host in self._hosts if host.ready and host.stopped_until <= now]
             if able:
                 host = able[int(random() * len(able))] if len(able) > 1 else able[0]
-                self._take_turn(host, 1 + int(random() * TURN))
+                self._run_turn(host, 1 + int(random() * TURN))
                 if self.steps > self._max_steps:
                     raise TooManySteps(f"{self.steps} steps, and no end")
             elif not self._stopping:
@@ -191,7 +191,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if self._stopping:
                 return
 
-    def _take_turn(self, host: Host, most: int) -> None:
+    def _run_turn(self, host: Host, most: int) -> None:
         queue = host.ready
         for _ in range(min(len(queue), most)):
             handle: Any = queue.popleft()

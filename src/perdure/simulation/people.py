@@ -98,7 +98,7 @@ class People(Users):
         elif world.lenient:
             options = ["approve", "reject"] if left is None else ["approve", "reject", "none"]
             after = random.random() * (random.choice((1, 60, 3600)) if left is None else 1.1 * left)
-            script = s.Decision(decision=random.choice(options), after=after)  # type: ignore[arg-type]
+            script = s.ScriptedDecision(decision=random.choice(options), after=after)  # type: ignore[arg-type]
         else:
             return
         if script.decision == "none":

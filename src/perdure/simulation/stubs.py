@@ -60,7 +60,7 @@ class OneOf(msgspec.Struct, frozen=True):
     stubs: tuple[Any, ...]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptedDecision(msgspec.Struct, frozen=True, kw_only=True):
     decision: Literal["approve", "reject", "none"]
     by: tuple[str, ...] = ()
     after: float = 0.0
@@ -76,19 +76,23 @@ class Signal(msgspec.Struct, frozen=True):
     at: float = 0.0
 
 
-def approve(by: str | Iterable[str] = (), *, after: float = 0.0, comments: str = "", data: Any = None) -> Decision:
+def approve(
+    by: str | Iterable[str] = (), *, after: float = 0.0, comments: str = "", data: Any = None
+) -> ScriptedDecision:
     """A person approves, `after` seconds after being asked. Without `by`, as many approvers do as the quorum needs."""
-    return Decision(decision="approve", by=_people(by), after=after, comments=comments, data=data)
+    return ScriptedDecision(decision="approve", by=_people(by), after=after, comments=comments, data=data)
 
 
-def reject(by: str | Iterable[str] = (), *, after: float = 0.0, comments: str = "", data: Any = None) -> Decision:
+def reject(
+    by: str | Iterable[str] = (), *, after: float = 0.0, comments: str = "", data: Any = None
+) -> ScriptedDecision:
     """A person rejects, `after` seconds after being asked."""
-    return Decision(decision="reject", by=_people(by), after=after, comments=comments, data=data)
+    return ScriptedDecision(decision="reject", by=_people(by), after=after, comments=comments, data=data)
 
 
-def nobody() -> Decision:
+def nobody() -> ScriptedDecision:
     """Nobody ever decides, or sends what the node waits for: its time passes, or it waits for ever."""
-    return Decision(decision="none")
+    return ScriptedDecision(decision="none")
 
 
 def one_of(*stubs: Any) -> OneOf:
@@ -136,13 +140,13 @@ def _is_decision(stub: Any) -> bool:
     if isinstance(stub, OneOf | list | tuple):
         several = stub.stubs if isinstance(stub, OneOf) else stub
         return bool(several) and all(_is_decision(one) for one in several)
-    return isinstance(stub, Decision)
+    return isinstance(stub, ScriptedDecision)
 
 
-def pick_decision(stub: Any, turn: int, random: Random) -> Decision:
+def pick_decision(stub: Any, turn: int, random: Random) -> ScriptedDecision:
     """The decision of people the n-th time they are asked."""
     match stub:
-        case Decision():
+        case ScriptedDecision():
             return stub
         case OneOf():
             return pick_decision(random.choice(stub.stubs), turn, random)
@@ -152,7 +156,7 @@ def pick_decision(stub: Any, turn: int, random: Random) -> Decision:
 
 def _waits_for_signal(node: Node, stub: Any) -> bool:
     """Whether the stub says that a signal the node waits for is never sent."""
-    return node.type == "wait" and isinstance(stub, Decision) and stub.decision == "none"
+    return node.type == "wait" and isinstance(stub, ScriptedDecision) and stub.decision == "none"
 
 
 def find(stubs: Mapping[str, Any], workflow: str, node: str) -> tuple[Any] | None:
@@ -205,7 +209,7 @@ def read_stub(name: str, data: Any) -> Any:
             raise StubInvalid(f"stub {name!r}: decision is approve, reject or none, got {data['decision']!r}")
         by = _people(data.get("by", ()))
         rest = {key: data[key] for key in ("after", "comments", "data") if key in data}
-        return Decision(decision=data["decision"], by=by, **rest)
+        return ScriptedDecision(decision=data["decision"], by=by, **rest)
     return _read_steps(name, data)
 
 

@@ -74,7 +74,7 @@ class Broker(LocalTransport):
 
     def flush(self) -> None:
         """Lose everything the broker holds."""
-        self._held.clear()
+        self._kept.clear()
         for name, queue in list(self._queues.items()):
             self._queues[name] = TaskQueue()
             self._queues[name].waiters = queue.waiters  # waiting workers go on waiting
@@ -91,7 +91,7 @@ class Broker(LocalTransport):
         self._begin_requests.extendleft(
             self._wishes[task_id]
             for task_id in self._begin_answers
-            if (held := self._held.get(task_id)) is not None and held.worker is not None
+            if (held := self._kept.get(task_id)) is not None and held.worker is not None
         )
 
     async def receive(self, limit: int) -> list[Delivery]:
@@ -120,7 +120,7 @@ class Broker(LocalTransport):
                 del self._unacknowledged[receipt]
                 self._results.append(delivery)
         for task_id in list(self._begin_answers):
-            held = self._held.get(task_id)
+            held = self._kept.get(task_id)
             if held is not None and held.worker is not None and self._partition(held.task.run_id) in partitions:
                 self._begin_requests.append(self._wishes[task_id])
         _wake_all(self._receivers)
@@ -179,10 +179,10 @@ class Broker(LocalTransport):
 
     async def forget_for(self, link: SimTransport, worker: str) -> list[str]:
         """Forget a worker's tasks of this coordinator's runs. The worker stays listed while it has other tasks."""
-        claimed = [held for held in self._held.values() if held.worker == worker and not held.reported]
+        claimed = [held for held in self._kept.values() if held.worker == worker and not held.reported]
         lost = [held.task_id for held in claimed if self._is_of(link, held.task.run_id)]
         for task_id in lost:
-            del self._held[task_id]
+            del self._kept[task_id]
             await self.grant_begin(task_id, False)
         if len(lost) == len(claimed):
             self._workers.pop(worker, None)
@@ -218,7 +218,7 @@ class Broker(LocalTransport):
         match answer:
             case [Task(), *_]:
                 for task in answer:
-                    held = self._held.get(task.task_id)
+                    held = self._kept.get(task.task_id)
                     if held is not None and not held.reported:
                         held.worker = None
                         self._queue(task.queue).put(held)
@@ -235,22 +235,22 @@ class Broker(LocalTransport):
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
         """The missing tasks, those included whose worker has been unknown for a while."""
         now = self._clock.monotonic()
-        for held in list(self._held.values()):
+        for held in list(self._kept.values()):
             if held.worker is None or held.worker in self._workers or held.reported:
                 self._unknown_since.pop(held.task_id, None)
             elif now - self._unknown_since.setdefault(held.task_id, now) > UNKNOWN_SECONDS:
-                del self._unknown_since[held.task_id], self._held[held.task_id]
+                del self._unknown_since[held.task_id], self._kept[held.task_id]
         return await super().find_missing(task_ids)
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         running = set(beat.running)
-        for held in list(self._held.values()):
+        for held in list(self._kept.values()):
             if held.worker != beat.worker:
                 continue
             if not held.reported and held.task_id not in running:
                 count = self._unlisted[held.task_id] = self._unlisted.get(held.task_id, 0) + 1
                 if count > UNKNOWN_BEATS:
-                    del self._unlisted[held.task_id], self._held[held.task_id]
+                    del self._unlisted[held.task_id], self._kept[held.task_id]
             else:
                 self._unlisted.pop(held.task_id, None)
         return super().beat(beat)

@@ -18,7 +18,7 @@ from perdure.errors import PerdureError
 from perdure.kernel import segments
 from perdure.kernel.run_ids import is_child, place
 from perdure.outcomes import Chosen, Failure
-from perdure.simulation.stubs import TRIVIAL, Call, Decision, Signal, nobody
+from perdure.simulation.stubs import TRIVIAL, Call, ScriptedDecision, Signal, nobody
 from perdure.testing.definitions import Definition, load
 from perdure.testing.scripted_run import Run, run
 
@@ -105,7 +105,7 @@ class _Record:
         self.blobs = blobs
         self.inputs: dict[str, Any] = blobs.fill(created["data"].get("inputs") or {})
         self.signals: list[Signal] = []
-        self.decisions: dict[str, list[Decision]] = {}
+        self.decisions: dict[str, list[ScriptedDecision]] = {}
         self._outcomes: dict[tuple[str, int], Any] = {}
         for event in events:
             self._note(event, event["at"] - created["at"])
@@ -124,7 +124,7 @@ class _Record:
             case "run.signalled":
                 self.signals.append(Signal(data["name"], self.blobs.fill(data.get("payload")), after))
             case "approval.voted":
-                decision = Decision(
+                decision = ScriptedDecision(
                     decision=data["decision"],
                     by=(data["by"],),
                     comments=data.get("comments", ""),

@@ -36,7 +36,7 @@ from perdure.transport import (
     fits,
 )
 from perdure.transports.local_limits import LocalLimits
-from perdure.transports.queue import Held, TaskQueue
+from perdure.transports.queue import KeptTask, TaskQueue
 
 CAPACITY = 1_000_000
 MAX_RESULTS = 100_000
@@ -63,7 +63,7 @@ class LocalTransport:
         self._capacity = capacity
         self._max_results = max_results
         self._closed = False
-        self._held: dict[str, Held] = {}
+        self._kept: dict[str, KeptTask] = {}
         self._queues: dict[str, TaskQueue] = {}
         self._picky = False
         """True once a worker claims only tasks that fit: from then on the waiter that is woken may not be able to take
@@ -88,7 +88,7 @@ class LocalTransport:
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         self._check_open()
-        held = self._held
+        held = self._kept
         if len(held) + len(tasks) > self._capacity:
             raise TransportFull(
                 f"the transport holds {len(held)} tasks and may hold {self._capacity}; {len(tasks)} more were not taken"
@@ -98,7 +98,7 @@ class LocalTransport:
             task_id = task.task_id
             if task_id in held:
                 continue
-            entry = held[task_id] = Held(task, task_id, next(self._numbers))
+            entry = held[task_id] = KeptTask(task, task_id, next(self._numbers))
             name = self._queue_name(task)
             self._queue(name).put(entry)
             added[name] = added.get(name, 0) + 1
@@ -109,14 +109,14 @@ class LocalTransport:
         self._check_open()
         answers: dict[str, Literal["withdrawn", "claimed", "unknown"]] = {}
         for task_id in task_ids:
-            held = self._held.get(task_id)
+            held = self._kept.get(task_id)
             if held is None:
                 answers[task_id] = "unknown"
             elif held.worker is not None:
                 answers[task_id] = "claimed"
             else:
                 self._queues[self._queue_name(held.task)].withdraw(held)
-                del self._held[task_id]
+                del self._kept[task_id]
                 answers[task_id] = "withdrawn"
         return answers
 
@@ -125,7 +125,7 @@ class LocalTransport:
         self._check_open()
         workers = set()
         for task_id in task_ids:
-            held = self._held.get(task_id)
+            held = self._kept.get(task_id)
             if held is not None:
                 held.stopping = True
                 if held.worker is not None:
@@ -153,9 +153,9 @@ class LocalTransport:
             self._release(self._checkpoints.pop(receipt, None), kept=receipt not in refused)
             if delivery is not None and delivery.result.kind != "checkpointed":
                 task_id = delivery.result.task_id
-                held = self._held.get(task_id)
+                held = self._kept.get(task_id)
                 if held is not None and held.reported:
-                    del self._held[task_id]
+                    del self._kept[task_id]
 
     async def receive_begin(self) -> BeginRequest:
         self._check_open()
@@ -174,7 +174,7 @@ class LocalTransport:
     async def find_missing(self, task_ids: Collection[str]) -> set[str]:
         """A task whose result waits to be acknowledged is not missing: it is on its way back."""
         self._check_open()
-        return {task_id for task_id in task_ids if task_id not in self._held}
+        return {task_id for task_id in task_ids if task_id not in self._kept}
 
     async def list_workers(self) -> list[WorkerSeen]:
         self._check_open()
@@ -185,7 +185,7 @@ class LocalTransport:
     async def list_queues(self) -> list[QueueSeen]:
         self._check_open()
         counts: dict[str, list[int]] = {}
-        for held in self._held.values():
+        for held in self._kept.values():
             if not held.reported:
                 counts.setdefault(self._queue_name(held.task), [0, 0])[held.worker is not None] += 1
         return [QueueSeen(name, *counts[name]) for name in sorted(counts)]
@@ -194,9 +194,9 @@ class LocalTransport:
         self._check_open()
         with self._lock:
             self._workers.pop(worker, None)
-        claimed = [held.task_id for held in self._held.values() if held.worker == worker and not held.reported]
+        claimed = [held.task_id for held in self._kept.values() if held.worker == worker and not held.reported]
         for task_id in claimed:
-            del self._held[task_id]
+            del self._kept[task_id]
             await self.grant_begin(task_id, False)
         return claimed
 
@@ -234,7 +234,7 @@ class LocalTransport:
     async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
         self._check_open()
         task_id = task.task_id
-        held = self._held.get(task_id)
+        held = self._kept.get(task_id)
         if held is None or held.worker != worker or task_id in self._begin_answers:
             return False
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -255,7 +255,7 @@ class LocalTransport:
         waits: list[tuple[str, asyncio.Future[bool]]] = []
         for result in results:
             if result.kind != "checkpointed":
-                held = self._held.get(result.task_id)
+                held = self._kept.get(result.task_id)
                 if held is not None:
                     held.reported = True
             receipt = str(next(self._receipts))
@@ -321,7 +321,7 @@ class LocalTransport:
         types: Collection[str] | None = None,
         functions: Collection[str] = (),
         lacking: Collection[str] = (),
-    ) -> list[Held]:
+    ) -> list[KeptTask]:
         if types is not None:
             return self._take_fitting(
                 names, limit, lambda task: fits(task.type, task.function, types, functions, lacking)
@@ -332,7 +332,7 @@ class LocalTransport:
         queues = [queue for name in names if (queue := self._queues.get(name)) is not None and queue.count]
         if len(queues) == 1:
             return queues[0].take(limit)
-        taken: list[Held] = []
+        taken: list[KeptTask] = []
         while len(taken) < limit:
             heads = [(-head.task.priority, head.number, queue) for queue in queues if (head := queue.head())]
             if not heads:
@@ -340,11 +340,11 @@ class LocalTransport:
             taken += min(heads, key=lambda head: head[:2])[2].take(1)
         return taken
 
-    def _take_fitting(self, names: Sequence[str], limit: int, fitting: Callable[[Task], bool]) -> list[Held]:
+    def _take_fitting(self, names: Sequence[str], limit: int, fitting: Callable[[Task], bool]) -> list[KeptTask]:
         queues = [queue for name in names if (queue := self._queues.get(name)) is not None and queue.count]
         if len(queues) == 1:
             return queues[0].take_fitting(limit, fitting)
-        taken: list[Held] = []
+        taken: list[KeptTask] = []
         while len(taken) < limit:
             heads = [(-head.task.priority, head.number, queue) for queue in queues if (head := queue.head(fitting))]
             if not heads:
@@ -389,7 +389,7 @@ class LocalTransport:
     def _should_stop(self, task_id: str, worker: str) -> bool:
         """Whether the task should stop, also because it is no longer this worker's: the worker was declared dead, and
         another one may have the next attempt (PROTOCOL 16)."""
-        held = self._held.get(task_id)
+        held = self._kept.get(task_id)
         return held is None or held.stopping or held.worker != worker
 
     def _wake_workers(self, workers: Iterable[str]) -> None:

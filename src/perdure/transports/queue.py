@@ -13,8 +13,8 @@ from collections.abc import Callable
 from perdure.transport import Task
 
 
-class Held:
-    """A task the transport holds: queued (`worker` None), claimed, or reported and not yet acknowledged."""
+class KeptTask:
+    """A task that the transport keeps: queued (`worker` None), claimed, or reported and not yet acknowledged."""
 
     __slots__ = ("number", "reported", "stopping", "task", "task_id", "withdrawn", "worker")
 
@@ -33,7 +33,7 @@ class TaskQueue:
     __slots__ = ("_lanes", "_order", "count", "waiters", "withdrawn")
 
     def __init__(self) -> None:
-        self._lanes: dict[int, deque[Held]] = {}
+        self._lanes: dict[int, deque[KeptTask]] = {}
         self._order: list[int] = []
         """Priorities in use, lowest first, so that the lane to take from is the last."""
         self.count = 0
@@ -42,7 +42,7 @@ class TaskQueue:
         """Tasks that are still in a lane and must not be taken."""
         self.waiters: deque[Future[None]] = deque()
 
-    def put(self, held: Held) -> None:
+    def put(self, held: KeptTask) -> None:
         priority = held.task.priority
         lane = self._lanes.get(priority)
         if lane is None:
@@ -51,8 +51,8 @@ class TaskQueue:
         lane.append(held)
         self.count += 1
 
-    def take(self, limit: int) -> list[Held]:
-        taken: list[Held] = []
+    def take(self, limit: int) -> list[KeptTask]:
+        taken: list[KeptTask] = []
         while self.count and len(taken) < limit:
             lane = self._lanes[self._order[-1]]
             while lane and len(taken) < limit:
@@ -66,11 +66,11 @@ class TaskQueue:
                 del self._lanes[self._order.pop()]
         return taken
 
-    def take_fitting(self, limit: int, fits: Callable[[Task], bool]) -> list[Held]:
+    def take_fitting(self, limit: int, fits: Callable[[Task], bool]) -> list[KeptTask]:
         """Like `take`, but passes over tasks that do not fit; those keep their places."""
-        taken: list[Held] = []
+        taken: list[KeptTask] = []
         for priority in reversed(tuple(self._order)):
-            lane, kept = self._lanes[priority], deque[Held]()
+            lane, kept = self._lanes[priority], deque[KeptTask]()
             while lane and len(taken) < limit:
                 held = lane.popleft()
                 if held.withdrawn:
@@ -88,7 +88,7 @@ class TaskQueue:
                 break
         return taken
 
-    def head(self, fits: Callable[[Task], bool] | None = None) -> Held | None:
+    def head(self, fits: Callable[[Task], bool] | None = None) -> KeptTask | None:
         """The task that `take`, or `take_fitting`, would give first."""
         if fits is not None:
             lanes = (self._lanes[priority] for priority in reversed(self._order))
@@ -103,7 +103,7 @@ class TaskQueue:
             del self._lanes[self._order.pop()]
         return None
 
-    def withdraw(self, held: Held) -> None:
+    def withdraw(self, held: KeptTask) -> None:
         """Mark a task as withdrawn. Lanes are cleaned when most of them is dead, so the cost is constant on average."""
         held.withdrawn = True
         self.count -= 1

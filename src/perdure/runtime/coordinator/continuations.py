@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
-from perdure.kernel.segments import HoldsSegments, has_refs, pack, refuse, unpack
+from perdure.kernel.segments import HasSegments, has_refs, pack, refuse, unpack
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 
@@ -101,7 +101,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
     )
     try:
         return _encoder.encode(continuation)
-    except HoldsSegments:
+    except HasSegments:
         return _encoder.encode(msgspec.structs.replace(_each_value(continuation, pack), refs=True))
 
 

@@ -49,7 +49,7 @@ class Courier:
             self._unrecalled[run_id] = None
             return "later"
 
-    async def take_back(self, names: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]] | None:
+    async def recall_many(self, names: Sequence[str]) -> dict[str, Literal["withdrawn", "claimed", "unknown"]] | None:
         """Recall these tasks. None: the transport does not answer."""
         try:
             return await self._transport.recall(names)

@@ -268,7 +268,7 @@ class Limiter:
             self._dispatcher.put_back([name])
             self._dispatcher.stop_queue(entry.queue, f"queue {entry.queue}: {_used(limit)}")
         else:
-            self._dispatcher.set_aside(name, (limit, entry.queue), f"waits for {limit}" + _taken(limit))
+            self._dispatcher.set_aside(name, (limit, entry.queue), f"waits for {limit}" + _count_slots(limit))
         self._to_do.set()
 
     def _own(self, name: str, limits: tuple[Limit, ...]) -> None:
@@ -315,5 +315,5 @@ def _used(limit: Limit) -> str:
     return f"{limit.limit} in {limit.per_seconds:g} s have passed"
 
 
-def _taken(limit: Limit) -> str:
+def _count_slots(limit: Limit) -> str:
     return f" ({limit.limit} of {limit.limit})" if limit.per_seconds is None else ""

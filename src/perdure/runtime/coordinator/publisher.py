@@ -294,7 +294,7 @@ class Publisher:
         (PROTOCOL 23)."""
         names = self.dispatcher.list_aside(_INHERITED)
         for first in range(0, len(names), _RECALLED):
-            found = await self._transport.take_back(names[first : first + _RECALLED])
+            found = await self._transport.recall_many(names[first : first + _RECALLED])
             if found is None:  # the transport is away; nothing could be published either
                 self.limiter.look_later()
                 return

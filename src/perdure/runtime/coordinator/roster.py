@@ -24,7 +24,7 @@ from perdure.kernel.state import NodeState, State
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.inbox import Need
 from perdure.runtime.coordinator.messages import Asked
-from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_take
+from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_claim
 
 logger = logging.getLogger("perdure.roster")
 
@@ -142,7 +142,7 @@ class Roster:
         self._proven = {queue: max(self._proven.get(queue, 0), claimed.get(queue, 0)) for queue in queues}
 
     def _release(self, workers: list[WorkerSeen]) -> None:
-        for need in [need for need in self._held if _is_taken(need, workers)]:
+        for need in [need for need in self._held if _is_served(need, workers)]:
             for run_id, nodes in self._held.pop(need).items():
                 if self._coordinator.share.holds(run_id):
                     release = c.Release(at=self._clock.now(), nodes=tuple(sorted(nodes)))
@@ -157,7 +157,7 @@ class Roster:
             if self._coordinator.publisher.dispatcher.find(name) is not None
         }
         wanted = set(self._out.values())
-        self._untaken = {need: self._untaken.get(need, now) for need in wanted if not _is_taken(need, workers)}
+        self._untaken = {need: self._untaken.get(need, now) for need in wanted if not _is_served(need, workers)}
         overdue = {need for need, since in self._untaken.items() if now - since >= self._dead_seconds}
         names = [name for name, need in self._out.items() if need in overdue]
         if not names:
@@ -175,10 +175,10 @@ class Roster:
 
 
 def _can(seen: WorkerSeen, need: Need) -> bool:
-    return can_take(seen.beat, need.queue, need.type, need.function)
+    return can_claim(seen.beat, need.queue, need.type, need.function)
 
 
-def _is_taken(need: Need, workers: list[WorkerSeen]) -> bool:
+def _is_served(need: Need, workers: list[WorkerSeen]) -> bool:
     return any(_can(seen, need) for seen in workers)
 
 

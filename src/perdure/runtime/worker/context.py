@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.kernel.segments import HoldsSegments, has_refs
+from perdure.kernel.segments import HasSegments, has_refs
 from perdure.plain_text import cut, find_text_trouble
 from perdure.runtime.worker.capture import describe
 from perdure.runtime.worker.encoder import is_light
@@ -99,7 +99,7 @@ class Context:
         if self._inputs is None:
             try:
                 self._inputs = copy_plain(self._task.inputs)
-            except HoldsSegments:
+            except HasSegments:
                 if self._on_loop():
                     raise RuntimeError(
                         "some inputs are so large that they are stored elsewhere: write `await ctx.load_inputs()`"

@@ -113,13 +113,13 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield b"}"
     else:  # what it becomes is known only when it is encoded
         encoded = encode(value)
-        if _holds_raw(value):  # it was copied as it was, and may be anything
+        if _has_raw(value):  # it was copied as it was, and may be anything
             yield from _value(msgspec.json.decode(encoded), depth)
         else:
             yield encoded
 
 
-def _holds_raw(value: Any) -> bool:
+def _has_raw(value: Any) -> bool:
     """Whether there is ready-made JSON in an object that was encoded, and so does not contain itself."""
     stack = [value]
     while stack:

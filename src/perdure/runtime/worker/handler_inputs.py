@@ -18,7 +18,7 @@ from perdure.clock import Clock
 from perdure.expressions.errors import TemplateError
 from perdure.expressions.rendered_config import fill
 from perdure.kernel import segments
-from perdure.kernel.segments import HoldsSegments, has_sealed
+from perdure.kernel.segments import HasSegments, has_sealed
 from perdure.outcomes import Failure
 from perdure.runtime.worker.encoder import LIGHT_BYTES
 from perdure.secrets.keyring import UnknownKey
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def copy_plain(value: Any) -> Any:
-    """A copy for the handler alone, which may change what it is given. Raises HoldsSegments."""
+    """A copy for the handler alone, which may change what it is given. Raises HasSegments."""
     return msgspec.to_builtins(value, enc_hook=segments.refuse)
 
 
@@ -85,7 +85,7 @@ class Filling:
         """The value as the handler gets it. Raises Failure, which says that nothing was done."""
         try:
             return self._open(task, copy_plain(value))
-        except HoldsSegments:
+        except HasSegments:
             steps = loading(value, self._secret(task), partial(self._open_text, task))
         wanted, whole = self._advance(task, steps, None)
         large = False

@@ -16,7 +16,7 @@ from perdure.blobs import INLINE_BYTES, BlobStore, BlobStoreUnavailable
 from perdure.clock import Clock
 from perdure.kernel.segments import SEALED
 from perdure.outcomes import Failure
-from perdure.pieces import holds
+from perdure.pieces import contains
 from perdure.runtime.worker.encoder import LIGHT_BYTES, is_light
 from perdure.runtime.worker.outputs import Encoded, encode_output
 from perdure.secrets.scrubber import CannotClean
@@ -94,7 +94,7 @@ class Leaving:
 
     def _protect(self, task: Task, data: bytes | bytearray, what: str) -> bytes | bytearray:
         """The JSON of a value, scrubbed and sealed. Raises Failure for a value that pretends to be sealed already."""
-        if holds(data, _MARK):
+        if contains(data, _MARK):
             message = f"the {what} has a key {SEALED!r}, which is Perdure's own; give the field another name"
             raise Failure("bad_output", message, retryable=False)
         if self._vault is None:

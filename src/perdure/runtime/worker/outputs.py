@@ -1,6 +1,6 @@
 """Checking what a handler returned: it becomes JSON data, or is refused with a message that names the place.
 
-This file owns the limits of one output. Checked values are plain data that no other code holds.
+This file owns the limits of one output. Checked values are plain data that no other code contains.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from perdure import weight
 from perdure.model.extremes import WHY, has_many
 from perdure.outcomes import Failure
-from perdure.pieces import count, holds
+from perdure.pieces import contains, count
 from perdure.plain import is_finite, look_inside, type_name, way_out
 from perdure.plain_text import cut, hide
 from perdure.runtime.worker.encoder import TooDeep, TooLarge, encode, encode_in_pieces
@@ -64,7 +64,7 @@ def encode_output(value: Any, what: str = "output") -> bytes | bytearray:
         if deep and not _is_shallow(value):
             raise TooDeep
         # Not-a-number was encoded as null: only an output with a null in it can hide one.
-        if holds(encoded, b"null") and not is_finite(value):
+        if contains(encoded, b"null") and not is_finite(value):
             raise ValueError("not a number")
     except Failure:
         raise
@@ -79,10 +79,10 @@ def encode_output(value: Any, what: str = "output") -> bytes | bytearray:
 
 
 def check_step(name: str) -> None:
-    """Raise Failure if the name of a step holds a secret: names are kept with the run, and found again by the next
+    """Raise Failure if the name of a step contains a secret: names are kept with the run, and found again by the next
     attempt, so that none can be taken for another by masking a part of it."""
     if hide(name) != name:
-        message = "the name of a step holds a secret, and names are kept with the run; "
+        message = "the name of a step contains a secret, and names are kept with the run; "
         raise _refuse(message + "name the step after what it does, and pass the secret to its function")
 
 
@@ -126,7 +126,7 @@ def _describe_problem(value: Any, error: Exception) -> str:
 
 def _find_leaf_problem(value: Any) -> str | None:
     if isinstance(value, msgspec.Raw):
-        return "is of type msgspec.Raw and holds something that is not JSON"
+        return "is of type msgspec.Raw and contains something that is not JSON"
     try:
         if encode(value) == b"null" and value is not None:  # most often a scalar of numpy
             return "is not a number, or infinite, which JSON has no number for"
