@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,49 @@ def violations(root: Path) -> list[str]:
 @pytest.mark.slow
 def test_imports_point_in_one_direction():
     assert violations(SRC) == []
+
+
+WORLD = {
+    f"perdure.simulation.{name}"
+    for name in (
+        *("blobs", "handlers", "hands", "history_checks", "journal", "limits"),
+        *("process", "promises", "transport", "troubles", "users", "world"),
+    )
+}
+"""The simulated world and its parts, which name each other's types. No other modules do."""
+
+
+def imported_at_the_top(module: ast.Module, names: set[str]) -> set[str]:
+    """The modules that are imported outside of functions, for types alone too."""
+    found: set[str] = set()
+    pending: list[ast.AST] = [module]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & names
+        elif isinstance(node, ast.ImportFrom) and node.module in names:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside & names
+            if inside - names:
+                found.add(node.module)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            pending += ast.iter_child_nodes(node)
+    return found
+
+
+@pytest.mark.slow
+def test_no_modules_import_each_other_not_even_for_types():
+    texts = {}
+    for path in SRC.rglob("*.py"):
+        dotted = ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__")
+        texts[dotted] = path.read_text(encoding="utf-8")
+    imports = {name: imported_at_the_top(ast.parse(text), set(texts)) - {name} for name, text in texts.items()}
+    assert imports.keys() >= WORLD
+    graph: dict[str, set[str]] = {}
+    for name, needs in imports.items():
+        one = "the world" if name in WORLD else name
+        graph.setdefault(one, set()).update({"the world" if need in WORLD else need for need in needs} - {one})
+    TopologicalSorter(graph).prepare()  # raises CycleError, and names the cycle
 
 
 def parts() -> set[str]:

@@ -16,7 +16,7 @@ from perdure.cli.terminal.speech import echo, redraw, style
 from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
-    from perdure.simulation.user_world import Setting
+    from perdure.simulation.user_stage import Setting
     from perdure.testing import Report
 
 

@@ -23,16 +23,16 @@ from perdure.simulation.history_checks import Failed
 from perdure.simulation.users import PATIENCE_SECONDS, Users, _quietly
 
 if TYPE_CHECKING:
-    from perdure.simulation.user_world import UserWorld
+    from perdure.simulation.user_stage import UserStage
 
 RUN = "run0"
 TRIES = 100
 
 
 class People(Users):
-    _world: UserWorld
+    _world: UserStage
 
-    def __init__(self, world: UserWorld, stubs: Mapping[str, Any], signals: Sequence[s.Signal]) -> None:
+    def __init__(self, world: UserStage, stubs: Mapping[str, Any], signals: Sequence[s.Signal]) -> None:
         super().__init__(world)
         self._stubs = stubs
         self._signals = signals

@@ -22,14 +22,14 @@ from perdure.simulation.history_checks import Failed
 from perdure.simulation.samples import sample
 
 if TYPE_CHECKING:
-    from perdure.simulation.user_world import UserWorld
+    from perdure.simulation.user_stage import UserStage
 
 REAL = builtin()
 INSTALLED = installed()
 
 
 class Player:
-    def __init__(self, world: UserWorld, stubs: Mapping[str, Any], real: bool | frozenset[str]) -> None:
+    def __init__(self, world: UserStage, stubs: Mapping[str, Any], real: bool | frozenset[str]) -> None:
         self._world = world
         self._stubs = stubs
         self._real = real

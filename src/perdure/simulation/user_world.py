@@ -7,7 +7,7 @@ plays every person and node that the script does not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
@@ -18,7 +18,6 @@ from perdure.kernel import events as e
 from perdure.kernel.explain import explain
 from perdure.kernel.state import OPEN, State
 from perdure.model import ir as irs
-from perdure.model.ir import IR, Node
 from perdure.simulation import faults
 from perdure.simulation import stubs as s
 from perdure.simulation.clock import EPOCH
@@ -28,7 +27,7 @@ from perdure.simulation.people import RUN, People
 from perdure.simulation.plan import Plan
 from perdure.simulation.story import describe
 from perdure.simulation.user_handlers import Player
-from perdure.simulation.world import World
+from perdure.simulation.user_stage import Setting, UserStage
 
 TICK = 0.5
 LOOK_SECONDS = 61.0
@@ -54,18 +53,6 @@ _FAULTS = (
 )
 """Faults that a workflow must survive. Those that would rightly make it fail (a cancelled task of a handler,
 missing content) are left out."""
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What all histories share: workflows as compiled, and their stubs."""
-
-    workflows: tuple[IR, ...]
-    """The compiled workflows, first the one that is started."""
-    inputs: Any
-    stubs: Mapping[str, Any] = {}
-    signals: Sequence[s.Signal] = ()
-    real: bool | frozenset[str] = False
-    lenient: bool = False
 
 
 def calm_plan(setting: Setting, seed: int = 0) -> Plan:
@@ -109,35 +96,13 @@ def rough_plan(setting: Setting, seed: int) -> Plan:
     )
 
 
-class UserWorld(World):
-    generated = False
-
+class UserWorld(UserStage):
     def __init__(self, setting: Setting, plan: Plan, *, tracing: bool = False) -> None:
-        super().__init__(plan, tracing=tracing)
-        self.setting = setting
-        self.lenient = setting.lenient
-        self.main = setting.workflows[0]
-        self.limited = any(_has_limit(node) for ir in setting.workflows for node in ir.nodes if node is not None)
-        self.calls: list[s.Call] = []
-        self.blamed: list[AssertionError] = []
-        self.calling = 0
-        """How many functions of the test have been called and have not returned."""
-        self.slept_until = 0.0
-        """The time of the loop until which a stub is known to be busy."""
+        super().__init__(setting, plan, tracing=tracing)
         self.registry = Player(self, setting.stubs, setting.real).registry(setting.workflows)
         self.people = self.users = People(self, setting.stubs, setting.signals)
 
     # -- what others ask -----------------------------------------------------------------------------------------------
-
-    def workflow_of(self, run_id: str) -> str:
-        record = self.store.runs.get(run_id)
-        return self.main.name if record is None else record.row.workflow
-
-    def node_of(self, run_id: str, name: str) -> Node:
-        for node in self.library[self.store.runs[run_id].row.ir].nodes:
-            if node is not None and node.id == name:
-                return node
-        raise AssertionError(f"run {run_id} has no node {name}")
 
     def trace(self, kind: str, text: str, body: bytes = b"") -> None:
         if self.over or (kind == "world" and not self.plan.rates):
@@ -295,10 +260,6 @@ class UserWorld(World):
         return self._failing_task
 
     _failing_task: asyncio.Future[Any] | None = None
-
-
-def _has_limit(node: Node) -> bool:
-    return bool(node.concurrency or node.rate) or (node.item is not None and _has_limit(node.item))
 
 
 def _at_once(work: Coroutine[Any, Any, Any]) -> Any:

@@ -16,7 +16,7 @@ from perdure.model import Compiled, DefinitionError, compile_definition, compile
 from perdure.model.ir import IR
 from perdure.plain import NotData, to_data
 from perdure.simulation.stubs import Signal, check_names
-from perdure.simulation.user_world import Setting
+from perdure.simulation.user_stage import Setting
 
 
 class Built(Protocol):

@@ -14,7 +14,8 @@ from perdure.simulation.plan import Plan
 from perdure.simulation.samples import sample
 from perdure.simulation.story import tell
 from perdure.simulation.stubs import Signal
-from perdure.simulation.user_world import Setting, UserWorld, rough_plan
+from perdure.simulation.user_stage import Setting
+from perdure.simulation.user_world import UserWorld, rough_plan
 from perdure.testing.definitions import Definition, load, make_setting
 from perdure.testing.report import Bad, End, Report
 from perdure.testing.scripted_run import off_loop
