@@ -85,6 +85,21 @@ async def test_what_comes_before_the_end_of_the_headers_has_a_size(tmp_path, mak
         assert (await server.client.get("/healthz")).status_code == 200
 
 
+@attack("S07", "headers of a little more than they may have, in one piece")
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_head_has_64_kib_and_not_a_byte_more(tmp_path, whole):
+    """The first piece of it counts as well: it is there before the parser says that a request begins."""
+    beginning = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "
+    end = b"\r\n\r\n" if whole else b""
+    room = protocol.HEAD_BYTES - len(beginning) - len(end)
+    async with serving(tmp_path, real=True) as server:
+        for more, answered in ((room + 1, b"HTTP/1.1 431 "), (room - 1, b"HTTP/1.1 200 ")):
+            if whole or more > room:
+                async with connected(server) as (reader, writer):
+                    writer.write(beginning + b"a" * more + end)
+                    assert (await reader.read(20)).startswith(answered), more
+
+
 @pytest.mark.slow
 @attack("S07", "headers that never end")
 async def test_headers_have_a_time(tmp_path, monkeypatch):

@@ -207,7 +207,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._begin_head()
+        if not self._in_head:  # otherwise its bytes are being counted already
+            self._begin_head()
 
     def on_headers_complete(self) -> None:
         self._end_head()
