@@ -144,6 +144,16 @@ async def test_a_form_that_is_kept_as_a_blob_is_checked_too(server):
     assert (await decide(server, approval, data={"amount": 500})).status_code == 422
 
 
+@attack("S25", "data so large that it is stored as a blob")
+async def test_large_data_is_checked_too(server):
+    approval = await ask(server, form=FORM)
+    large = {"amount": 60, "why": "x" * 50_000}
+    bad = await decide(server, approval, data={**large, "amount": 500})
+    assert (bad.status_code, bad.json()["code"]) == (422, "invalid_inputs")
+    assert (await decide(server, approval, data=large)).status_code == 200
+    assert (await server.ok(place(approval), headers=bearer()))["decision"] == "approve"
+
+
 @attack("S25", "an approval without the data that its form requires")
 async def test_the_form_is_shown_and_what_does_not_fit_is_refused(server):
     approval = await ask(server, form=FORM)

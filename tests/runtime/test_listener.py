@@ -5,8 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from perdure.journal import Notice
+import msgspec
+
+from perdure.contents import TooMuch
+from perdure.journal import Command, Notice
+from perdure.kernel.commands import Refused
 from perdure.runtime.coordinator.listener import Listener
+from perdure.runtime.coordinator.requests import Reply, Request, encode_request
+from tests.attack.marks import attack
 from tests.doubles.fake_clock import FakeClock
 
 
@@ -24,6 +30,22 @@ class Notices:
 
     async def read_commands(self, partitions: Any, limit: int) -> list[Any]:
         return []
+
+
+class Commands(Notices):
+    """A journal with a command for each of these runs, which remembers how they were answered."""
+
+    def __init__(self, *runs: str) -> None:
+        super().__init__()
+        self.runs = runs
+        self.answers: dict[str, str] = {}
+
+    async def read_commands(self, partitions: Any, limit: int) -> list[Any]:
+        bodies = {run: encode_request(Request(kind="cancel", run_id=run)) for run in self.runs}
+        return [Command(number, f"of {run}", run, 0.0, body) for number, (run, body) in enumerate(bodies.items())]
+
+    async def answer_command(self, command_id: str, body: bytes) -> None:
+        self.answers[command_id.removeprefix("of ")] = msgspec.json.decode(body, type=Reply).code
 
 
 async def learn() -> None:
@@ -74,3 +96,21 @@ async def test_after_runs_were_taken_over_all_notices_are_told_again():
     listener.look_again()
     await listener.listen()
     assert told == [1, 2, 1, 2]
+
+
+@attack("X34", "a request that ends every process which finds it in the database")
+async def test_a_command_whose_decision_fails_unexpectedly_ends_no_process(caplog):
+    async def ask(run_id: str, *_: Any, **__: Any) -> Any:
+        if run_id == "bad":
+            raise ValueError("a bug")
+        if run_id == "heavy":
+            raise TooMuch("its inputs have too many parts")
+        return Refused("terminal", "it has ended")
+
+    journal = Commands("good", "bad", "heavy", "another")
+    listener, _, _ = listening(journal)
+    cast(Any, listener)._coordinator.ask = ask
+    await listener.listen()
+    answered = {"good": "terminal", "bad": "internal_error", "heavy": "too_large", "another": "terminal"}
+    assert journal.answers == answered
+    assert "a bug" in caplog.text

@@ -11,13 +11,14 @@ import msgspec
 
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStoreUnavailable
 from perdure.clock import Clock
-from perdure.errors import NotFound, StoreUnavailable
+from perdure.contents import TooMuch
+from perdure.errors import NotFound, PerdureError, StoreUnavailable
 from perdure.expressions.json_schema import check
 from perdure.expressions.run_inputs import apply_defaults, find_unknown
 from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
 from perdure.kernel import commands as c
 from perdure.kernel import reruns
-from perdure.kernel.segments import has_sealed, mask
+from perdure.kernel.segments import has_refs, has_sealed, mask
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
@@ -37,8 +38,10 @@ from perdure.runtime.coordinator.requests import (
 )
 from perdure.runtime.coordinator.rulings import MANY_NODES
 from perdure.runtime.forms import check_form
+from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import OutageLog, first_of
 from perdure.threads import aside
+from perdure.transport import TransportUnavailable
 
 logger = logging.getLogger("perdure.listener")
 
@@ -198,7 +201,16 @@ class Listener:
             request = decode_request(command.body)
         except msgspec.MsgspecError as error:
             return Reply(run_id=command.run_id, code="bad_request", message=str(error)), False
-        reply = await handle(self._coordinator, request, command.command_id)
+        try:
+            reply = await handle(self._coordinator, request, command.command_id)
+        except (StoreUnavailable, TransportUnavailable, EngineStopped):
+            raise
+        except PerdureError as error:  # left there, the command would end every process that finds it (X34)
+            return Reply(run_id=command.run_id, code=error.code, message=error.message), False
+        except Exception:  # a bug
+            logger.exception("the request %s for run %s cannot be decided", command.command_id, command.run_id)
+            message = "deciding it failed unexpectedly; the log of the process that holds the run says how"
+            return Reply(run_id=command.run_id, code="internal_error", message=message), False
         return reply, request.kind in STARTS and not reply.code and reply.run_id == request.run_id
 
 
@@ -283,7 +295,7 @@ async def _gather(
             tenant = request.tenant if source is None else source.tenant
             try:
                 request = await _fill_inputs(coordinator, request, ir, tenant, inputs)
-            except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:  # other requests wait for their answers
+            except (BlobStoreUnavailable, BlobMissing, BlobDamaged, TooMuch) as error:  # others wait for their answers
                 raise _Turned(error.code, f"the inputs: {error.message}") from None
     return request, ir, source, adopted
 
@@ -316,12 +328,18 @@ async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenan
 async def _check_vote(coordinator: Coordinator, request: Request) -> None:
     """Check the data of a vote against its form here, where every vote passes, from a server, a command or a
     program."""
-    name = request.approval
+    name, data = request.approval, request.data
     try:
         form = await coordinator.forms.read(request.run_id, name)
     except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:
         raise _Turned(error.code, f"the form of {name}: {error.message}") from None
-    if problems := check_form(form, request.data):
+    if form is not None and has_refs(data):
+        record = await coordinator.journal.get_run(request.run_id)
+        try:
+            data = await coordinator.contents.resolve(record.row.tenant, data)
+        except (BlobStoreUnavailable, BlobMissing, BlobDamaged, TooMuch) as error:
+            raise _Turned(error.code, f"the data for {name}: {error.message}") from None
+    if problems := check_form(form, data):
         raise _Turned("invalid_inputs", f"the data does not fit the form of {name}: {'; '.join(problems)}", problems)
 
 
