@@ -6,6 +6,7 @@ import pytest
 
 from perdure.expressions.errors import TemplateError
 from perdure.expressions.json_schema import SchemaInvalid, check
+from perdure.expressions.run_inputs import MOST_UNKNOWN, find_unknown
 from perdure.expressions.templates import render
 from perdure.expressions.verdicts import evaluate
 from perdure.model import compile_definition
@@ -36,6 +37,13 @@ def mistaken():
     return {"name": "w", "nodes": [{"id": one, "type": "wait"} for one in ids], "edges": edges}
 
 
+def misread():
+    """Fields of the inputs that are not there, of names that are much alike."""
+    ids = ["a" * 55 + f"{number:02}" for number in range(28)]
+    schema = {"type": "object", "additionalProperties": False, "properties": {one: {} for one in ids}}
+    return {**transform([f"{{{{inputs.{one[1:]}x}}}}" for one in ids[:18]]), "inputs": schema}
+
+
 DEFINITIONS = {
     "letters": transform("{{ inputs }} - " + "a" * 100_000),
     "hyphens": transform("{{ a" + "-a" * 9_000 + " }}"),
@@ -43,6 +51,7 @@ DEFINITIONS = {
     "suggestions": misnamed(100, 110),
     "short suggestions": misnamed(2_000, 20),
     "suggestions on the loop": mistaken(),
+    "fields on the loop": misread(),
     "marks": transform("{{ a }}" * 20_000 + "{%"),
     "expressions": transform([f"{{{{ inputs.n + {number} }}}}" for number in range(5_000)]),
 }
@@ -66,6 +75,16 @@ async def test_a_definition_holds_up_nobody(tmp_path, name):
 def test_a_definition_takes_time_in_proportion(name):
     with taking_at_most(3):
         compile_definition(DEFINITIONS[name])
+
+
+@attack("S03", "an operator gives thousands of inputs that are not named, each of which is looked for")
+def test_inputs_that_are_not_named_are_told_of_up_to_a_number():
+    names = ["a" * 50 + f"{number:02}" for number in range(100)]
+    given = {f"{name}x{number:03}": 1 for number in range(30) for name in names}
+    with taking_at_most(LONGEST_SECONDS):
+        told = find_unknown({"properties": dict.fromkeys(names, True)}, given)
+    assert len(told) == MOST_UNKNOWN
+    assert "did you mean 'aaa" in told[0]
 
 
 REFERENCE = {"$ref": "#/$defs/n"}

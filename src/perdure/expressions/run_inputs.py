@@ -6,6 +6,7 @@ Pure functions of both. Every starter of a run asks here, so that what is record
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from perdure.budget import Budget, OverBudget
 from perdure.expressions.json_schema import SchemaInvalid
 from perdure.expressions.schema_cost import count_values
-from perdure.spelling import suggest
+from perdure.spelling import Suggestions
 
 _DEEPEST = 32
 _MOST_VALUES = 5_000_000
@@ -22,6 +23,9 @@ MAX_STEPS, STEPS_A_VALUE = 50_000, 20
 themselves double."""
 MAX_ADDED = 1_000_000
 """How many bytes of JSON defaults may add, all together: one default stands for every element that lacks it."""
+
+MOST_UNKNOWN = 20
+"""How many inputs that a schema does not name are told of."""
 
 
 def apply_defaults(schema: Any, value: Any) -> Any:
@@ -111,7 +115,8 @@ def _list(value: Any) -> list[Any]:
 
 
 def find_unknown(schema: Any, value: Any) -> list[str]:
-    """A sentence for each input that the schema says nothing about. Such inputs are accepted: the schema is open."""
+    """A sentence for each input that the schema says nothing about, up to `MOST_UNKNOWN` of them. Such inputs are accepted:
+    the schema is open."""
     if not isinstance(schema, dict) or not isinstance(value, dict):
         return []
     properties = schema.get("properties")
@@ -120,5 +125,6 @@ def find_unknown(schema: Any, value: Any) -> list[str]:
     )
     if not isinstance(properties, dict) or opened or not {"anyOf", "oneOf", "if"}.isdisjoint(schema):
         return []
-    unknown = [name for name in value if name not in properties]
-    return [f"the workflow has no input {name!r}; {suggest(name, properties)}" for name in unknown]
+    unknown = itertools.islice((name for name in value if name not in properties), MOST_UNKNOWN)
+    suggestions = Suggestions()
+    return [f"the workflow has no input {name!r}; {suggestions.suggest(name, properties)}" for name in unknown]

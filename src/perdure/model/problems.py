@@ -14,7 +14,7 @@ import msgspec
 
 from perdure.budget import Budget
 from perdure.errors import PerdureError
-from perdure.spelling import MOST_COMPARED, find_close
+from perdure.spelling import Suggestions
 
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
@@ -23,8 +23,6 @@ Severity = Literal["error", "warning"]
 MAX_PROBLEMS = 1000
 # Each suggestion compares a word with every candidate; more of them would cost more than the compile.
 _MAX_SUGGESTIONS = 20
-_MAX_LETTERS = 400_000
-"""How many pairs of letters are compared for all suggestions together: some 40 ms, of names that are much alike."""
 
 CODES: dict[str, str] = {
     # reading
@@ -123,8 +121,8 @@ class Problems:
         self.found: list[Found] = []
         self.errors = 0
         self.left_out = 0
-        self._suggestions = 0
-        self._letters = _MAX_LETTERS
+        self._suggestions = Suggestions()
+        self._suggested = 0
 
     def error(self, code: str, path: Path, message: str, line: int | None = None, column: int | None = None) -> None:
         self.errors += 1
@@ -145,11 +143,11 @@ class Problems:
 
     def suggest(self, word: str, choices: Collection[str]) -> str:
         """The words `; did you mean 'x'?`, or nothing."""
-        self._suggestions += 1
-        self._letters -= len(word) ** 2 * min(len(choices), MOST_COMPARED)
-        if self._suggestions > _MAX_SUGGESTIONS or self._letters < 0:
+        self._suggested += 1
+        if self._suggested > _MAX_SUGGESTIONS:
             return ""
-        return f"; did you mean '{close}'?" if (close := find_close(word, choices)) is not None else ""
+        close = self._suggestions.find_close(word, choices)
+        return f"; did you mean '{close}'?" if close is not None else ""
 
 
 def format_path(path: Path) -> str:

@@ -19,7 +19,7 @@ from perdure.model.problems import Path, Problem, format_path
 from perdure.model.references import BadExpression, find_in_condition, find_in_template
 from perdure.nodes.registry import Registry
 from perdure.plain_text import cut
-from perdure.spelling import suggest
+from perdure.spelling import Suggestions
 
 _MOST = 100
 _HAS = re.compile(r"\bhas\s*\(")
@@ -82,6 +82,7 @@ class _Shapes:
         self._ir = ir
         self._registry = registry
         self._made: dict[str, Any] = {}
+        self._suggest = Suggestions().suggest
         self.known = isinstance(ir.inputs_schema, dict) or any(self._may_know(node) for node in self.nodes.values())
 
     def find_gap(self, reference: Reference, reader: str) -> str | None:
@@ -103,8 +104,8 @@ class _Shapes:
         who = f"node '{reader}' reads" if reader else "the outputs read"
         missing = f"{who} '{cut(what, 120)}'"
         if reference.root == "inputs" and depth == 0:
-            return f"{missing}, which the inputs of the workflow do not name; {suggest(field, known)}"
-        return f"{missing}, and there is no '{cut(field, 80)}'; {suggest(field, known)}"
+            return f"{missing}, which the inputs of the workflow do not name; {self._suggest(field, known)}"
+        return f"{missing}, and there is no '{cut(field, 80)}'; {self._suggest(field, known)}"
 
     def _may_know(self, node: Node) -> bool:
         return node.output_schema is not None or node.type in ("human", "http", "transform", "output", "input")

@@ -23,8 +23,6 @@ from perdure.service.tenancy import Tenancy
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, run_summary
 
-WARNED = 20
-"""How many unknown inputs the answer to a start warns of."""
 LONGEST_WAIT_SECONDS = 300.0
 MOST_TAGS = 100
 
@@ -118,7 +116,7 @@ class Starts:
     async def _warn_of_unknown(self, ir: str, inputs: Any) -> View:
         """Warnings of inputs that look like typos: the schema neither knows nor forbids them."""
         said = find_unknown((await self._engine.library.get(ir)).inputs_schema, inputs) if inputs else []
-        return {"warnings": said[:WARNED]} if said else {}
+        return {"warnings": said} if said else {}
 
     def _check_functions(self, ir: IR) -> None:
         if refused := find_refused_functions(ir):
