@@ -203,7 +203,10 @@ async def _definition(journal: Journal, name: str) -> bytes:
     while not hasattr(journal, "_options"):
         journal = journal._journal  # a double around the real one
     store = open_store(f"file:{journal._options.path}.blobs")
-    return await store.get(DEFINITIONS, found.body.decode())
+    try:
+        return await store.get(DEFINITIONS, found.body.decode())
+    finally:
+        await store.close()
 
 
 class _Library:
