@@ -134,9 +134,9 @@ async def test_an_answer_that_nobody_takes_is_given_up(tmp_path, monkeypatch):
         return sum(one.get_write_buffer_size() for one in opened if not one.is_closing())
 
     monkeypatch.setattr(protocol, "Outlet", Kept)
-    monkeypatch.setattr(protocol, "TAKE_SECONDS", 0.2)
     async with serving(tmp_path, real=True) as server:
         run_id = (await server.start(LARGE, {"s": "x" * 900_000}))["run_id"]
+        monkeypatch.setattr(protocol, "TAKE_SECONDS", 0.2)
         host, _, port = server.url.removeprefix("http://").partition(":")
         loop = asyncio.get_running_loop()
         with socket.socket() as client:  # it reads nothing, ever

@@ -19,9 +19,9 @@ OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
-    synchronous: Synchronous = "FULL"
-    busy_timeout_seconds: float = 5.0
-    read_only: bool = False
+    synchronous: Synchronous
+    busy_timeout_seconds: float
+    read_only: bool
 
 
 def connect_writer(options: Options) -> sqlite3.Connection:
