@@ -7,6 +7,7 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Wait
+from perdure.runtime.coordinator.projections import row_of
 from tests.kernel.driver import Run
 from tests.kernel.rules.graphs import AGAIN, again, child, effects, end_child, items, node, start, violations
 
@@ -118,3 +119,15 @@ def test_rule_34_a_rollback_is_heard_from_a_child_that_had_fewer_generations_tha
     end_child(run, name, "rolled_back", generation=2)
     assert run.status == "failed"
     assert violations(run) == []
+
+
+def test_rule_35_a_run_that_only_waits_is_taken_over_while_a_child_has_to_be_stopped():
+    """Its row said that there was nothing to do for it: a stop that was lost was sent again when a timer was due, or never."""
+    run = start(CHILD, node("a"), node("j", "w", "a", join={"at_least": 1, "cancel_rest": True}))
+    name = child(run, "w")
+    run.complete("a")
+    run.suspend("j", Wait(kind="timer", until=run.now + 900))
+    assert stops(run)
+    assert row_of(run.state, 1).busy
+    end_child(run, name, "cancelled", orphaned=True)
+    assert not row_of(run.state, 1).busy

@@ -130,7 +130,7 @@ def row_of(state: State, partition: int) -> RunRow:
 
 def _is_busy(state: State) -> bool:
     """Whether a process that takes the run over has something to send for it, or a child to look for."""
-    return works(state) or bool(state.tally.get(N.WAITING) and _waits_for_child(state))
+    return works(state) or bool(state.children and (_waits_for_child(state) or _leaves_child(state)))
 
 
 def works(state: State) -> bool:
@@ -150,8 +150,16 @@ def only_waits(state: State) -> bool:
 def _waits_for_child(state: State) -> bool:
     """Whether the run waits for a child, the newest being examined first. Of very many not all are examined: one is
     assumed to be waited for."""
+    if not state.tally.get(N.WAITING):
+        return False
     newest = islice(reversed(state.children.values()), MOST_CHILDREN)
     return len(state.children) > MOST_CHILDREN or any(state.activations[key].state is N.WAITING for key in newest)
+
+
+def _leaves_child(state: State) -> bool:
+    """Whether one of the newest children has still to be stopped (rule 35): the stop may be lost with this process."""
+    newest = islice(reversed(state.children.values()), MOST_CHILDREN)
+    return state.state not in TERMINAL and any(state.is_left(state.activations[key]) for key in newest)
 
 
 def _undoing(state: State) -> int:
