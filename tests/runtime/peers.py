@@ -16,6 +16,7 @@ from perdure.model import compile_definition
 from perdure.model import ir as irs
 from perdure.nodes import installed
 from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.leftovers import list_active
 from perdure.runtime.coordinator.messages import BeginAsked, Reported
 from perdure.runtime.coordinator.partitions import Sharing
 from perdure.simulation.leases import MemoryLeases
@@ -124,7 +125,7 @@ class Peer:
         self.coordinator.put(BeginAsked(BeginRequest(task, "worker")))
 
     async def _recover(self, partitions: Collection[int]) -> None:
-        for record in await self.journal.list_active_runs(partitions, busy=True):
+        async for record in list_active(cast(Journal, self.journal), self._clock, partitions, busy=True):
             self.coordinator.take_over(record.run_id)
 
     async def stop(self) -> None:

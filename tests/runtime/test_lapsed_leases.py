@@ -146,3 +146,25 @@ async def test_what_is_found_lost_is_left_alone_at_once_while_a_batch_goes_on() 
         assert not one.coordinator.share.lapsed
         assert "r" in one.coordinator.memory.runs, "it has taken them again, and gone on with the run"
         assert one.published == ["r/a/1.1", "r/b/1.1"]
+
+
+# -- what it has again -------------------------------------------------------------------------------------------------
+
+
+async def test_runs_are_listed_again_when_their_partition_is_taken_again_under_the_same_epoch() -> None:
+    """R2: the answer to a renewal comes when the lease that it grants has lapsed already, so what is listed then is turned away.
+    The listing is not over when the next renewal gives the same epochs: it counted for that one too."""
+    async with sharing() as peers:
+        one = await peers.join("one")
+        await one.start("r", task("a"))
+        await one.start("s", task("a"))
+        one.leases.troubles["lease"] = [LONG]
+        one.journal.troubles["list_active_runs"] = [0.0, LEASE_SECONDS / 2]  # the second page, which is empty
+        await peers.clock.advance(LEASE_SECONDS / 3 + LONG + 1)
+        assert one.coordinator.share.lapsed
+        assert one.coordinator.memory.runs == {}
+        epochs = dict(peers.store.epochs)
+        await peers.clock.advance(LEASE_SECONDS)
+        assert peers.store.epochs == epochs
+        assert set(one.coordinator.memory.runs) == {"r", "s"}
+        assert one.published == ["r/a/1.1", "s/a/1.1"] * 2

@@ -49,7 +49,9 @@ class Sharing:
         self._lifelines = lifelines
         self._held: dict[int, int] = {}
         self._unrecovered: dict[int, int] = {}
-        """Partitions that were taken, with their epochs, and whose runs have not all been listed yet."""
+        """Partitions that were taken and whose runs have not all been listed yet, each with the number of its taking. Its
+        epoch would not tell one taking from the next: a process that was late has the same one again."""
+        self._takings = 0
         self._taken = asyncio.Event()
         self._until = 0.0
         """When the lease ends, by this process's own clock, counted from before it asked for the lease."""
@@ -102,8 +104,8 @@ class Sharing:
                 await self._clock.sleep(_TROUBLE_SECONDS)
                 self._taken.set()
                 continue
-            for one, epoch in taken.items():
-                if self._unrecovered.get(one) == epoch:  # or it was lost and taken anew meanwhile
+            for one, taking in taken.items():
+                if self._unrecovered.get(one) == taking:  # or it was lost and taken anew meanwhile
                     del self._unrecovered[one]
 
     async def renew(self) -> None:
@@ -156,7 +158,8 @@ class Sharing:
         self._held.update(epochs)
         self._coordinator.share.lease(epochs)
         self._receiver.take_over(list(epochs))
-        self._unrecovered.update(epochs)
+        self._takings += 1
+        self._unrecovered.update(dict.fromkeys(epochs, self._takings))
         self._taken.set()
 
     async def _let_go(self, partitions: set[int]) -> None:
