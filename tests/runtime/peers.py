@@ -128,7 +128,7 @@ class Peer:
         async for record in list_active(cast(Journal, self.journal), self._clock, partitions, busy=True):
             self.coordinator.take_over(record.run_id)
 
-    async def stop(self) -> None:
+    async def leave(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -153,7 +153,7 @@ class Peers:
 
     async def close(self) -> None:
         for peer in self._joined:
-            await peer.stop()
+            await peer.leave()
 
 
 @asynccontextmanager

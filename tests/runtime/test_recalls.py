@@ -1,4 +1,5 @@
-"""A pause takes back what no worker has; what one has goes on. Results may come while that is being found out."""
+"""A pause takes back what no worker has; what one has goes on. Results may come while that is being found out. What a forced
+cancel does not wait for is stopped."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import asyncio
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.transport import WorkerBeat
 from tests.runtime.peers import Peers, sharing
 
 TASK = {"id": "a", "type": "task", "config": {"action": "work"}, "dependencies": []}
@@ -42,3 +44,22 @@ async def test_an_attempt_that_a_worker_has_begins_when_its_run_is_paused(second
         asking = asyncio.create_task(one.coordinator.ask("r", lambda state: c.Pause(at=peers.clock.now())))
         await peers.clock.advance(2)
         assert (await asking, peers.events("r")[-2:]) == ("paused", ["run.paused", "node.started"])
+
+
+@pytest.mark.parametrize("compensate", [False, True])
+async def test_rule_29_a_worker_is_told_to_stop_what_a_forced_cancel_does_not_wait_for(compensate: bool) -> None:
+    """The journal does not know that the worker has it. A run that compensated let it work on, for as long as it liked."""
+    undo = {"compensator": {"type": "task", "config": {"action": "undo"}}}
+    done = {**TASK, "id": "done", **undo}
+    async with sharing() as peers:
+        one = await peers.join("one")
+        await one.start("r", done, {**TASK, "dependencies": ["done"]}, on_failure={"compensate": compensate})
+        one.report("r", "done")
+        await peers.clock.advance(0)
+        tasks = await peers.transport.claim("worker", ["default"], 2)
+        assert [task.task_id for task in tasks] == ["r/done/1.1", "r/a/1.1"]
+        state = await one.coordinator.ask("r", lambda state: c.Cancel(at=peers.clock.now(), force=True))
+        assert state == ("compensating" if compensate else "cancelled")
+        beat = WorkerBeat("worker", ("r/done/1.1", "r/a/1.1"), 2)
+        assert peers.transport.beat(beat) == ("r/a/1.1",)
+        assert one.coordinator.publisher.dispatcher.find("r/a/1.1") is None

@@ -131,9 +131,10 @@ def cancel(d: Decider, command: c.Cancel) -> None:
         grace = None if command.force else d.at + command.grace_seconds
         fields = {"by": command.by, "reason": command.reason, "orphaned": command.orphaned}
         d.emit(e.RunCancelling, **fields, grace_until=grace)
-        d.recall_queued()
-        for activation in sorted_by_schedule(state, N.RUNNING):
-            d.stop(activation)
+        if not command.force:
+            d.recall_queued()
+            for activation in sorted_by_schedule(state, N.RUNNING):
+                d.stop(activation)
         d.stop_children()
     if command.force:
         finish(d)

@@ -12,7 +12,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import compensation, loops
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Seen, evidence, find_lacking, may_wait, see
-from perdure.kernel.decider import Decider, Unknown, in_schedule
+from perdure.kernel.decider import Decider, Unknown, in_schedule, sorted_by_schedule
 from perdure.kernel.edges import in_closing_iteration, latest
 from perdure.kernel.node_facts import skip
 from perdure.kernel.outcomes import exceed, fail_for_good, fail_join, is_to_be_routed, route_kept
@@ -326,7 +326,11 @@ def _has_children(state: State) -> bool:
 
 
 def finish(d: Decider) -> None:
-    """End a run in which nothing runs any more, after compensation where that is asked for."""
+    """End a run, after compensation where that is asked for. Attempts that it does not wait for are stopped, queued
+    ones too: a worker may have them though the journal does not know, and no result of theirs counts (rule 29)."""
+    if d.state.tally.get(N.QUEUED) or d.state.tally.get(N.RUNNING):
+        for activation in sorted_by_schedule(d.state, N.QUEUED, N.RUNNING):
+            d.stop(activation)
     if d.state.ir.compensate_on_failure and compensation.begin(
         d, "failed" if d.state.state is R.FAILING else "cancelled"
     ):
