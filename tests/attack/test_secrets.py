@@ -346,7 +346,7 @@ def test_no_part_of_a_secret_is_kept_with_the_run(tmp_path, secret, isolation):
     looked_for = [secret] if secret == SECRET else secret.splitlines()[1:-1]
     parts = [form for part in looked_for for form in {part, json.dumps(part)[1:-1]}]
     assert [part for part in parts if part in stored + told + done.stdout] == []
-    assert "the name of a step holds a secret" in stored
+    assert "the name of a step contains a secret" in stored
     if isolation == "thread":
         assert "it was called" not in stored, "the step had its effect before its name was refused"
 

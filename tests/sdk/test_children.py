@@ -54,7 +54,7 @@ async def test_a_run_may_go_on_while_its_children_are_looked_at():
         SimpleNamespace(node=0, state=NodeState.WAITING, wait=SimpleNamespace(kind=kind, name=name), undo=None)
         for kind, name in (("child", "r/a"), ("child", "r/b"), ("approval", "r/ask"))
     ]
-    approval = SimpleNamespace(approvers=("ann",), shown=None)
+    approval = SimpleNamespace(approvers=("ann",), votes={}, shown=None)
     state = SimpleNamespace(
         run_id="r",
         terminal=False,
