@@ -77,10 +77,13 @@ class OffsetClock:
 
     def set(self, now: float, asked_at: float) -> None:
         """Set the clock: it was `now` at the server some time after `asked_at` by this machine's monotonic clock; half
-        of that time is a fair guess. A clock that may be right stays as it is, so that it does not go to and fro."""
+        of that time is a fair guess. A clock that may be right stays as it is, the machine's too: so it does not go to
+        and fro, and the processes of one machine order what they do by one clock."""
         unsure = (self._inner.monotonic() - asked_at) / 2
         began = now - asked_at - unsure
-        if self._began is None or abs(began - self._began) > unsure:
+        if self._began is None:
+            self._began = self._inner.now() - self._inner.monotonic()
+        if abs(began - self._began) > unsure:
             self._began = began
 
 

@@ -69,6 +69,15 @@ def test_it_goes_to_and_fro_by_no_answer_that_it_may_agree_with():
     assert clock.now() == pytest.approx(server + 7 * HOUR + 0.1)
 
 
+def test_processes_of_one_machine_agree_though_each_was_answered_after_another_time():
+    machine = Machine()
+    clocks = [OffsetClock(machine) for _ in range(3)]
+    for clock, taken, after in zip(clocks, (0.5, 0.01, 0.2), (0.5, 0.0, 0.05), strict=True):
+        set_by(clock, machine, machine.now() + after, taken=taken)
+    assert len({clock.now() for clock in clocks}) == 1
+    assert clocks[0].now() == pytest.approx(machine.now())
+
+
 async def test_the_server_is_asked_again_and_again_also_after_it_was_away(caplog):
     machine = Machine()
     clock = OffsetClock(machine)
