@@ -45,3 +45,8 @@ async def until_true(condition: Callable[[], Any], what: str, seconds: float = P
                 await asyncio.sleep(_pause(time.monotonic() - begun))
     except TimeoutError:
         raise AssertionError(f"waited {seconds:g} s in vain for this: {what}") from None
+
+
+def no_more(now: tuple[int, ...], before: tuple[int, ...]) -> bool:
+    """Whether no count has grown. Fewer is no leak: what an earlier test left may end meanwhile."""
+    return all(one <= other for one, other in zip(now, before, strict=True))

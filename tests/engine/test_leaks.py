@@ -50,8 +50,8 @@ async def test_three_hundred_runs_leave_no_task_no_thread_no_file_and_no_run_in_
     await engine.close()
     gc.collect()
     assert asyncio.all_tasks() == running_tasks
-    await until_true(lambda: threading.active_count() == threads, "threads that were free have ended")
-    assert len(descriptors()) == files
+    await until_true(lambda: threading.active_count() <= threads, "threads that were free have ended")
+    assert len(descriptors()) <= files
     assert sorted(os.listdir(tmp_path)) in (["perdure.db"], ["perdure.db", "perdure.db.lock"])
     assert len(tasks.seen) == 300 * 5
 

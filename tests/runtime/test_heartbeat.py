@@ -70,7 +70,7 @@ async def test_in_simulation_heartbeats_come_by_the_clock_and_on_the_loop():
         assert [seen.silent_seconds for seen in await h.transport.list_workers()] == [4.0]
         await clock.advance(1.0)
         assert [seen.silent_seconds for seen in await h.transport.list_workers()] == [0.0]
-        assert threading.active_count() == before
+        assert threading.active_count() <= before
         await h.publish(make_task())
         await wait_until(lambda: h.worker.running, "it runs")
         await h.transport.stop([make_task().task_id])

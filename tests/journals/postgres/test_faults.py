@@ -124,12 +124,27 @@ async def test_a_process_of_the_server_that_is_killed_costs_time_only(stoppable,
     journal = await open_journal(stoppable_url)
 
     async def kill(_: Growers) -> None:
-        admin = await asyncpg.connect(stoppable_url)
+        admin = await connect_when_up(stoppable_url)
         os.kill(await admin.fetchval("SELECT pg_backend_pid()"), signal.SIGKILL)
         await until(lambda: _is_closed(admin), "the connection to end")
 
     await disturb(journal, [kill] * 3)
     await journal.close()
+
+
+async def connect_when_up(url):
+    """A connection as soon as the server gives one: it may still recover from the fault before."""
+    found = []
+
+    async def is_up() -> bool:
+        try:
+            found.append(await asyncpg.connect(url))
+        except (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError):
+            return False
+        return True
+
+    await until(is_up, "the server to be up again")
+    return found[0]
 
 
 async def _is_closed(connection) -> bool:

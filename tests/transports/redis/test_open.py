@@ -15,6 +15,7 @@ from perdure.transports.redis.server_check import ServerTooOld, judge
 from perdure.transports.redis.server_url import Address, parse
 from tests.conformance.transport.messages import beat, claim, task
 from tests.servers.redis import RedisServer
+from tests.waiting import no_more
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ async def test_a_server_that_cannot_be_reached_is_said_to_be_away_and_nothing_st
     before = threading.active_count(), len(asyncio.all_tasks())
     with pytest.raises(TransportUnavailable, match="cannot be reached"):
         await open_redis(f"unix://{tmp_path / 'nobody'}")
-    assert (threading.active_count(), len(asyncio.all_tasks())) == before
+    assert no_more((threading.active_count(), len(asyncio.all_tasks())), before)
 
 
 async def test_a_wrong_password_is_said_to_be_one(own_server):
@@ -75,7 +76,7 @@ async def test_nothing_stays_behind_when_a_transport_is_closed(redis_server):
     before = left()
     for _ in range(5):
         await use()
-    assert left() == before
+    assert no_more(left(), before)
     with redis_server.client() as client:
         names = [one["name"] for one in client.client_list()]
     assert [name for name in names if name.startswith("perdure-")] == []
