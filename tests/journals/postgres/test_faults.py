@@ -124,27 +124,35 @@ async def test_a_process_of_the_server_that_is_killed_costs_time_only(stoppable,
     journal = await open_journal(stoppable_url)
 
     async def kill(_: Growers) -> None:
-        admin = await connect_when_up(stoppable_url)
+        admin = await asyncpg.connect(stoppable_url)
+        before = await admin.fetchval(CHECKPOINTER)
         os.kill(await admin.fetchval("SELECT pg_backend_pid()"), signal.SIGKILL)
         await until(lambda: _is_closed(admin), "the connection to end")
+        await until(lambda: has_recovered(stoppable_url, before), "the server to be up again with new processes")
 
     await disturb(journal, [kill] * 3)
     await journal.close()
 
 
-async def connect_when_up(url):
-    """A connection as soon as the server gives one: it may still recover from the fault before."""
-    found = []
+CHECKPOINTER = "SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
 
-    async def is_up() -> bool:
-        try:
-            found.append(await asyncpg.connect(url))
-        except (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError):
-            return False
-        return True
 
-    await until(is_up, "the server to be up again")
-    return found[0]
+async def has_recovered(url, before) -> bool:
+    """Whether the server has ended all its processes and begun them anew. Until it notices the death of one, the others answer."""
+    try:
+        connection = await asyncpg.connect(url)
+        begun = await connection.fetchval(CHECKPOINTER)
+        await connection.close()
+    except (
+        OSError,
+        asyncpg.CannotConnectNowError,
+        asyncpg.InterfaceError,
+        asyncpg.PostgresConnectionError,
+        asyncpg.AdminShutdownError,
+        asyncpg.CrashShutdownError,
+    ):
+        return False
+    return begun not in (None, before)
 
 
 async def _is_closed(connection) -> bool:
