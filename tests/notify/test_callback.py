@@ -105,8 +105,9 @@ async def test_the_details_say_whether_the_other_system_was_told(server):
 
 async def test_a_repeat_is_answered_as_the_first_and_decides_nothing_more(server):
     approval = await ask(server, quorum=2)
-    responses = await asyncio.gather(*(send(server, approval) for _ in range(20)))
-    assert [(one.status_code, one.json()["votes"]) for one in responses] == [(200, {WHO: "approve"})] * 20
+    responses = [await send(server, approval)]
+    responses += await asyncio.gather(*(send(server, approval) for _ in range(19)))
+    assert [(one.status_code, one.json().get("votes", one.text)) for one in responses] == [(200, {WHO: "approve"})] * 20
     assert len((await details(server, approval))["ballots"]) == 1
     assert len(await audit(server)) == 1
     # Another message of the same system is another vote, and it has one.
