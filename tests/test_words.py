@@ -261,7 +261,6 @@ EQUAL_NAMES = {
     "threads": "a pool of threads",
     "transfer": OPERATIONS,
     "transport": ADAPTER + "; in `egress` it is httpx2's word",
-    "views": "how things look: made, and typed",
     "waits": CHECKER,
     "worker": "the worker, and the command that starts one",
     "workflows": OPERATIONS,

@@ -1,4 +1,5 @@
-"""`python -m tests.client.generate` writes `perdure/client/views.py` from the schemas of the API, so that the two cannot differ.
+"""`python -m tests.client.generate` writes `perdure/client/views/` from the schemas of the API, so that the two cannot differ:
+a file for each file of schemas, and one that has all their names.
 
 The server's types are structs, for its document; a client's are TypedDicts, for editors, and need nothing of the server.
 """
@@ -12,7 +13,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src" / "perdure"
 SCHEMAS = [SRC / "api" / "schemas.py", *sorted((SRC / "api").glob("*_schemas.py"))]
-VIEWS = SRC / "client" / "views.py"
+VIEWS = SRC / "client" / "views"
 
 HEADER = '''"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
 
@@ -20,22 +21,45 @@ Written by `python -m tests.client.generate` from the schemas of the API, as a t
 """
 
 from __future__ import annotations
-
-from typing import Any, Literal, NotRequired, TypedDict
-
 '''
+TYPING = "from typing import Any, Literal, NotRequired, TypedDict"
 LEFT_OUT = {"View", "Health", "Workers", "ProblemDetails", "UserPage"}
 
 
-def generate() -> str:
-    parts = []
-    for node in (node for file in SCHEMAS for node in ast.parse(file.read_text()).body):
+def generate() -> dict[str, str]:
+    """The name of each file to its text."""
+    found = {_module(file): _nodes(file) for file in SCHEMAS}
+    where = {name: module for module, nodes in found.items() for name in nodes}
+    files = {f"{module}.py": _file(module, nodes, where) for module, nodes in found.items()}
+    lines = [
+        f"from perdure.client.views.{module} import {', '.join(nodes)}" for module, nodes in found.items() if nodes
+    ]
+    files["__init__.py"] = "\n".join([HEADER, *lines, f"__all__ = {sorted(where)!r}", ""])
+    return files
+
+
+def _module(file: Path) -> str:
+    return {"schemas": "general"}.get(file.stem, file.stem.replace("_schemas", "_views"))
+
+
+def _nodes(file: Path) -> dict[str, str]:
+    """The name of each type of a file of schemas, with how a client writes it."""
+    parts = {}
+    for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.Assign) and "Literal" in ast.unparse(node.value):
-            parts.append(ast.unparse(node))
+            parts[ast.unparse(node.targets[0])] = ast.unparse(node)
         elif isinstance(node, ast.ClassDef) and node.name not in LEFT_OUT and not _is_page(node):
             text = _functional(node) or ast.unparse(_convert(node))
-            parts.append("\n\n" + "\n".join(map(_quoted, text.splitlines())))
-    return HEADER + "\n".join(parts) + "\n"
+            parts[node.name] = "\n\n" + "\n".join(map(_quoted, text.splitlines()))
+    return parts
+
+
+def _file(module: str, nodes: dict[str, str], where: dict[str, str]) -> str:
+    text = "\n".join(nodes.values())
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    elsewhere = sorted(name for name in used if where.get(name, module) != module)
+    imports = [f"from perdure.client.views.{where[name]} import {name}" for name in elsewhere]
+    return "\n".join([HEADER, TYPING, *imports, "", text, ""])
 
 
 def _functional(node: ast.ClassDef) -> str:
@@ -82,7 +106,11 @@ def _quoted(line: str) -> str:
 
 
 def main() -> None:
-    VIEWS.write_text(generate())
+    VIEWS.mkdir(exist_ok=True)
+    for old in VIEWS.glob("*.py"):
+        old.unlink()
+    for name, text in generate().items():
+        (VIEWS / name).write_text(text)
     for command in (["check", "--fix", "-q"], ["format", "-q"]):
         subprocess.run([sys.executable, "-m", "ruff", *command, str(VIEWS)], check=True)
 

@@ -121,19 +121,31 @@ def test_both_clients_offer_the_same():
     assert perdure.AsyncClient is AsyncClient
 
 
-def _name(node):
-    return getattr(node, "name", "") or ast.unparse(node)[:60]
+def _defined(tree):
+    return {
+        getattr(node, "name", "") or ast.unparse(node)[:60]: ast.dump(node) for node in tree.body if not _imports(node)
+    }
+
+
+def _imports(node):
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _exported(tree):
+    """The names a module takes from others, and its list of all names."""
+    taken = {name.name for node in tree.body if _imports(node) for name in node.names}
+    return taken, [ast.dump(node) for node in tree.body if isinstance(node, ast.Assign)]
 
 
 def test_the_types_of_answers_are_those_of_the_server():
-    expected, found = ast.parse(generate.generate()), ast.parse(generate.VIEWS.read_text())
-    names = [
-        {node.name: ast.dump(node) for node in tree.body if isinstance(node, ast.ClassDef)}
-        for tree in (expected, found)
-    ]
-    differing = [name for name in names[0].keys() | names[1].keys() if names[0].get(name) != names[1].get(name)]
-    assert differing == [], "run: python -m tests.client.generate"
-    assert ast.dump(expected) == ast.dump(found), "run: python -m tests.client.generate"
+    again = "run: python -m tests.client.generate"
+    written = {path.name: ast.parse(path.read_text()) for path in generate.VIEWS.glob("*.py")}
+    made = {name: ast.parse(text) for name, text in generate.generate().items()}
+    assert sorted(written) == sorted(made), again
+    for name, tree in made.items():
+        expected, found = _defined(tree), _defined(written[name])
+        assert [one for one in expected.keys() | found.keys() if expected.get(one) != found.get(one)] == [], again
+    assert _exported(made["__init__.py"]) == _exported(written["__init__.py"]), again
 
 
 @pytest.mark.slow

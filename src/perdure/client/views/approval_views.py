@@ -1,0 +1,81 @@
+"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
+
+Written by `python -m tests.client.generate` from the schemas of the API, as a test checks. Keys may be added later.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from perdure.client.views.general import Difference
+
+
+class Notify(TypedDict):
+    url: str
+    secret: str
+    """The name of the secret that signs the notification."""
+
+
+class Approval(TypedDict):
+    approval_id: str
+    run_id: str
+    node: str
+    state: Literal["pending", "decided"]
+    requested_at: float
+    expires_at: float | None
+    decided_at: float | None
+    approvers: list[str]
+    """Who may decide; empty if anyone may."""
+    quorum: int
+    votes: dict[str, str]
+    on_timeout: str
+    escalated: bool
+    shown: Any
+    scope: list[int]
+    comments: str
+    notify: NotRequired[Notify]
+    """The other system that is told of the approval."""
+
+
+Ballot = TypedDict(
+    "Ballot",
+    {"by": str, "for": str, "decision": Literal["approve", "reject"], "at": float, "comments": str, "data": Any},
+)
+
+
+class Delegation(TypedDict):
+    approver: str
+    to: str
+    by: str
+    at: float
+    comments: str
+
+
+class Notification(TypedDict):
+    state: Literal["waiting", "delivered", "failed", "stopped"]
+    attempts: int
+    delivered_at: float | None
+    next_at: float | None
+    last_error: str | None
+
+
+class ApprovalDetails(Approval):
+    form: Any
+    escalate_to: NotRequired[list[str]]
+    ballots: list[Ballot]
+    delegations: list[Delegation]
+    decision: Literal["approve", "reject", "timeout", "cancelled"] | None
+    decided_by: str | None
+    data: Any
+    changes: list[Difference]
+    """The differences between what was shown and `data`."""
+    notification: Notification | None
+    """Whether the other system was told of the approval, or why not."""
+
+
+class ApprovalLinks(TypedDict):
+    approval_id: str
+    approver: str
+    expires_at: float
+    approve: str
+    reject: str

@@ -1,0 +1,48 @@
+"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
+
+Written by `python -m tests.client.generate` from the schemas of the API, as a test checks. Keys may be added later.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from perdure.client.views.general import Error
+
+
+class DeadLetter(TypedDict):
+    dead_letter_id: str
+    run_id: str
+    node: str
+    state: Literal["pending", "requeued", "discarded"]
+    created_at: float
+    resolved_at: float | None
+    reprocessed_at: float | None
+    scope: list[int]
+    item: int | None
+    attempt: int
+    undo: bool
+    error: Error | None
+    by: str | None
+    """The principal that requeued or discarded the dead letter."""
+
+
+class DeadLetterDetails(DeadLetter):
+    config: Any
+    """The rendered config of the node; secrets and sensitive fields are masked."""
+    inputs: Any
+    """The outputs of the nodes before it, by name; one that is stored as a blob is `{"$ref": "cas://…"}`."""
+    problem: str | None
+    """Why `config` and `inputs` cannot be shown."""
+
+
+class ChangeRefused(TypedDict):
+    dead_letter_id: str
+    code: str
+    message: str
+
+
+class ManyChanged(TypedDict):
+    matched: int
+    done: int
+    refused: list[ChangeRefused]
