@@ -254,6 +254,7 @@ EQUAL_NAMES = {
     "problems": "what is wrong with a definition: found, and shown",
     "reader": "what arrived as text or bytes, read as values",
     "report": "the report on histories",
+    "run_readings": OPERATIONS,
     "runs": OPERATIONS,
     "schema": "the shape of what is stored; in `cli` a file is named like its command",
     "statements": ADAPTER,

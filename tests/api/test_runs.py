@@ -278,6 +278,31 @@ async def test_a_patch_is_tried_before_it_is_taken(server):
     assert (neither.status_code, neither.json()["problems"][0]["path"]) == (422, "patch")
 
 
+async def test_the_definition_of_a_run_is_known_at_every_event_though_it_was_patched_and_is_not_registered(server):
+    asks = workflow({"id": "a", "type": "wait", "config": {"signal": "go"}}, name="loose")
+    run_id = (await server.start(asks, wait=0))["run_id"]
+    first = await server.ok(f"/runs/{run_id}/definition")
+    assert (first["definition"]["name"], first["patches"]) == ("loose", [])
+    added = [{"op": "add", "path": "/nodes/-", "value": transform("b", 1, ["a"])}]
+    await server.ok(f"/runs/{run_id}/patch", {"patch": added, "reason": "one more"})
+    back = [{"op": "remove", "path": "/edges/0"}, {"op": "remove", "path": "/nodes/1"}]
+    await server.ok(f"/runs/{run_id}/patch", {"patch": back})
+    now = await server.ok(f"/runs/{run_id}/definition")
+    assert (now["hash"], now["definition"]) == (first["hash"], first["definition"])
+    assert [(one["reason"], one["patch"], one["by"]) for one in now["patches"]] == [
+        ("one more", added, "local"),
+        ("", back, "local"),
+    ]
+    once, twice = now["patches"]
+    then = await server.ok(f"/runs/{run_id}/definition?at={once['seq']}")
+    assert [one["id"] for one in then["definition"]["nodes"]] == ["a", "b"]
+    assert (then["hash"], then["patches"]) == (once["hash"], [once])
+    before = await server.ok(f"/runs/{run_id}/definition?at={once['seq'] - 1}")
+    assert (before["hash"], before["patches"], twice["hash"]) == (first["hash"], [], first["hash"])
+    late = await server.get(f"/runs/{run_id}/definition?at={twice['seq'] + 1}")
+    assert (late.status_code, late.json()["code"]) == (404, "not_found")
+
+
 @pytest.mark.slow
 async def test_nodes_of_a_large_run_are_paged_and_their_outputs_given_on_demand(server):
     nodes = [transform(f"n{number}", "x" * 100) for number in range(1200)]

@@ -197,14 +197,19 @@ def test_dead_letters_are_repaired_from_afar(remote, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_of_a_definition_that_is_not_registered_is_followed_event_by_event(remote, server):
-    definition = {"name": "loose", "nodes": [{"id": "a", "type": "transform", "config": {"value": 3}}]}
+def test_a_run_of_a_definition_that_is_not_registered_is_followed_and_drawn_also_when_it_was_patched(remote, server):
+    definition = {"name": "loose", "nodes": [{"id": "a", "type": "wait", "config": {"signal": "go"}}]}
+    added = {"id": "b", "type": "transform", "dependencies": ["a"], "config": {"value": 3}}
     with Client(server.url) as client:
-        run_id = client.runs.start(definition=definition, wait_seconds=30)["run_id"]
+        run_id = client.runs.start(definition=definition)["run_id"]
+        client.runs.patch(run_id, [{"op": "add", "path": "/nodes/-", "value": added}])
+        client.runs.signal(run_id, "go")
+        client.runs.wait(run_id)
     result = remote.run("runs", "watch", run_id)
-    assert re.search(r"  a +node.completed\n.*  run +run.completed\n", result.stderr)
-    assert json.loads(result.stdout) == {"a": 3}
-    assert "is not registered there" in remote.error("graph", "--run", run_id, code=2)
+    assert re.search(r"  b +completed\b", result.stderr), result.stderr
+    assert json.loads(result.stdout) == {"b": 3}
+    drawn = remote.json("graph", "--run", run_id)
+    assert {one["id"]: one["state"] for one in drawn["nodes"]} == {"a": "completed", "b": "completed"}
 
 
 @pytest.mark.slow

@@ -10,7 +10,19 @@ import pytest
 
 import perdure
 from perdure.api.app import NOUNS
-from perdure.client import AsyncClient, Client, approvals, audit, blobs, dead_letters, keys, runs, system, workflows
+from perdure.client import (
+    AsyncClient,
+    Client,
+    approvals,
+    audit,
+    blobs,
+    dead_letters,
+    keys,
+    run_readings,
+    runs,
+    system,
+    workflows,
+)
 from perdure.client.operations import AsyncNoun, Noun, listing, operation, streaming
 from perdure.client.sockets import _checks
 from tests.client import generate
@@ -22,7 +34,7 @@ NOT_FOR_PROGRAMS = ("/api/v1/links/", "/api/v1/hooks/")
 
 def described():
     """(noun, name, the function that describes the call)"""
-    for module in (runs, workflows, approvals, dead_letters, blobs, keys, audit, system):
+    for module in (runs, run_readings, workflows, approvals, dead_letters, blobs, keys, audit, system):
         for noun in vars(module).values():
             if inspect.isclass(noun) and noun.__name__.endswith("Calls"):
                 for name, found in vars(noun).items():

@@ -91,6 +91,7 @@ OPERATIONS = {
     "runs.state_at": read("done", lambda on, run: on.runs.state_at(run, 2)),
     "runs.nodes": read("done", lambda on, run: on.runs.nodes(run, outputs=True)),
     "runs.node": read("done", lambda on, run: on.runs.node(run, "a")),
+    "runs.definition": read("done", lambda on, run: on.runs.definition(run, at=2)),
     "runs.working": read("waits", lambda on, run: on.runs.working(run)),
     "runs.events": read("done", lambda on, run: on.runs.events(run, limit=3)),
     "runs.follow": read("done", _follow),

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.access import Authenticator, RateLimiter, open_authenticator
-from perdure.api import approvals, audit, dead_letters, hooks, keys, links, logs, runs, system, workflows
+from perdure.api import approvals, audit, dead_letters, hooks, keys, links, logs, run_readings, runs, system, workflows
 from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.openapi import make_document
 from perdure.api.problem_details import Broken, NoMethod, NoRoute, problem
@@ -31,6 +31,7 @@ from perdure.settings import Settings
 
 NOUNS: tuple[Routes, ...] = (
     runs.routes,
+    run_readings.routes,
     workflows.routes,
     approvals.routes,
     hooks.routes,

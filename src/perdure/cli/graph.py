@@ -105,7 +105,7 @@ async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
         follower, _ = followed(backend, (await resolve_run(backend, name))["run_id"])
         await follower.skip_past()
         if not follower.state.irs:
-            raise click.UsageError(f"the definition of run {name} is not registered there, so it cannot be drawn")
+            raise click.UsageError(f"the definition of run {name} is not kept there, so it cannot be drawn")
         return follower.state.ir, mark_run(follower.state, await follower.look())
 
 

@@ -10,6 +10,7 @@ from perdure.client import views as v
 from perdure.client.errors import Invalid
 from perdure.client.http_calls import Call, get, given, is_header, post
 from perdure.client.operations import AsyncNoun, Noun, Page, Written, listing, operation, streaming
+from perdure.client.run_readings import RunReadingsCalls
 from perdure.client.workflows import register_children
 from perdure.clock import system
 
@@ -24,7 +25,7 @@ def _with_key(idempotency_key: str | None) -> dict[str, str]:
     return {"Idempotency-Key": key}
 
 
-class RunsCalls:
+class RunsCalls(RunReadingsCalls):
     """Every operation on runs, described once."""
 
     @operation

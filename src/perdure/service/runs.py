@@ -34,7 +34,8 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
 from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
-from perdure.service.starts import Started, Starts, hash_of
+from perdure.service.run_readings import Readings
+from perdure.service.starts import Started, hash_of
 from perdure.service.tenancy import refuse_sealed
 from perdure.service.transfer import Transfer, export_run
 from perdure.service.views import (
@@ -72,7 +73,7 @@ class WorkingTasks(msgspec.Struct, frozen=True):
     tasks: list[dict[str, Any]]
 
 
-class Runs(Starts):
+class Runs(Readings):
     # -- looking -------------------------------------------------------------------------------------------------------
 
     @listing

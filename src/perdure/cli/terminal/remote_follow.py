@@ -1,7 +1,7 @@
 """A run on a server, followed here: its state is folded from the events of a stream, as it is from those of a database.
 
-Folding needs the definition that the run follows, which a server has for registered workflows. Without it, events are
-shown as they come.
+Folding needs the definition that the run follows, which the server is asked for. Without it, events are shown as they
+come.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class StreamSource:
         """`known` has definitions by their hash, for which the server need not be asked."""
         self._client = client
         self._known = dict(known or {})
+        self._run_id = ""
         self._seen = JOURNAL
         self._seen_at: float | None = None
 
@@ -64,13 +65,15 @@ class StreamSource:
             yield read_event(dict(shown))
 
     async def find_ir(self, event: e.RunCreated | e.RunPatched) -> IR | None:
-        """The definition with this hash, if it is registered and this Perdure compiles it as the server's does."""
-        if event.ir not in self._known and isinstance(event, e.RunCreated) and event.workflow_version:
+        """The definition with this hash, if the server keeps it and this Perdure compiles it as the server's does."""
+        if isinstance(event, e.RunCreated):
+            self._run_id = event.run_id
+        if event.ir not in self._known:
             try:
-                found = await self._client.workflows.get(event.workflow, version=event.workflow_version)
-            except NotFound:  # deleted meanwhile
+                found = await self._client.runs.definition(self._run_id, at=event.seq)
+            except NotFound:  # deleted meanwhile, or an older server
                 return None
-            compiled = compile_definition(found["definition"]).ir
+            compiled = None if found["definition"] is None else compile_definition(found["definition"]).ir
             if compiled is not None:
                 self._known[compiled.hash] = compiled
         return self._known.get(event.ir)

@@ -62,6 +62,7 @@ from perdure.client.views.general import (
     WorkingTask,
     WorkingTasks,
 )
+from perdure.client.views.reading_views import RunDefinition, RunPatch
 
 __all__ = [
     "Alias",
@@ -105,9 +106,11 @@ __all__ = [
     "Queue",
     "Registered",
     "Run",
+    "RunDefinition",
     "RunDiff",
     "RunFile",
     "RunImported",
+    "RunPatch",
     "RunStarted",
     "RunState",
     "RunSummary",
