@@ -5,8 +5,12 @@ import json
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from perdure.clock import system
+from perdure.kernel import commands as c
+from perdure.kernel import waits
+from perdure.kernel.decide import _HANDLERS
 from perdure.runtime.notifier import _settle
 from perdure.secrets.providers import Secrets, SecretsFile
 from perdure.secrets.signatures import read_keys, sign
@@ -14,7 +18,7 @@ from perdure.secrets.vault import Vault
 from tests.api.helpers import API, bearer, mounted, with_tokens
 from tests.api.test_people import place, until_state_of
 from tests.attack.marks import attack
-from tests.engine.helpers import opened, until_true
+from tests.engine.helpers import DEADLINE, opened, until_true
 from tests.notify.helpers import KEYS, SECRET, asking
 
 WHO = "webhook:hooks.example"
@@ -22,9 +26,8 @@ NOTIFY = {"url": "https://hooks.example/approvals", "secret": "hook"}
 OTHERS = read_keys("another-tenant-has-this-secret")
 
 
-@pytest.fixture
-async def server(tmp_path):
-    """Nobody is called: there is no notifier. Tenants have secrets of their own under the same name."""
+def vault(tmp_path):
+    """Tenants have secrets of their own under the same name."""
     file = tmp_path / "secrets.toml"
     file.write_text(
         f'[[scope]]\ntenant = "acme"\nqueue = "webhooks"\nsecrets = {{ hook = "{SECRET}" }}\n'
@@ -33,7 +36,13 @@ async def server(tmp_path):
         f'secrets = {{ hook = "the-newest-secret-of-this-tenant {SECRET}" }}\n'
     )
     file.chmod(0o600)
-    engine = await opened(tmp_path, vault=Vault(Secrets([("file", SecretsFile(file))])))
+    return Vault(Secrets([("file", SecretsFile(file))]))
+
+
+@pytest.fixture
+async def server(tmp_path):
+    """Nobody is called: there is no notifier."""
+    engine = await opened(tmp_path, vault=vault(tmp_path))
     try:
         await engine.hold(work=False)
         async with mounted(engine, authenticator=with_tokens(engine)) as made:
@@ -105,14 +114,73 @@ async def test_the_details_say_whether_the_other_system_was_told(server):
 
 async def test_a_repeat_is_answered_as_the_first_and_decides_nothing_more(server):
     approval = await ask(server, quorum=2)
-    responses = [await send(server, approval)]
-    responses += await asyncio.gather(*(send(server, approval) for _ in range(19)))
+    responses = await asyncio.gather(*(send(server, approval) for _ in range(20)))
     assert [(one.status_code, one.json().get("votes", one.text)) for one in responses] == [(200, {WHO: "approve"})] * 20
     assert len((await details(server, approval))["ballots"]) == 1
     assert len(await audit(server)) == 1
     # Another message of the same system is another vote, and it has one.
     assert (await send(server, approval, message_id="m2")).json()["code"] == "already_voted"
     assert (await send(server, approval)).status_code == 200
+
+
+async def test_the_first_copy_of_a_message_may_be_the_last_to_vote(server, monkeypatch):
+    """Nothing orders copies that arrive at once: the one that is written down first may be overtaken before it votes."""
+    approval = await ask(server, quorum=2)
+    archive, kept, overtaken = server.engine.archive, asyncio.Event(), asyncio.Event()
+    keep = archive.keep_callback
+
+    async def slow(callback):
+        known = await keep(callback)
+        if known is None:
+            kept.set()
+            await overtaken.wait()
+        return known
+
+    monkeypatch.setattr(archive, "keep_callback", slow)
+    first = asyncio.create_task(send(server, approval))
+    await asyncio.wait_for(kept.wait(), DEADLINE)
+    second = await send(server, approval)
+    overtaken.set()
+    answers = [(one.status_code, one.json().get("votes", one.text)) for one in (second, await first)]
+    assert answers == [(200, {WHO: "approve"})] * 2
+    assert (len((await details(server, approval))["ballots"]), len(await audit(server))) == (1, 1)
+
+
+async def test_copies_at_two_processes_are_answered_alike(server, tmp_path):
+    """The second has no run: what it is asked is handed to the first."""
+    approval = await ask(server, quorum=2)
+    engine = await opened(tmp_path, vault=vault(tmp_path))
+    try:
+        async with mounted(engine, authenticator=with_tokens(engine)) as other:
+            responses = await asyncio.gather(*(send(one, approval) for _ in range(8) for one in (other, server)))
+    finally:
+        await engine.close(0.5)
+    assert [(one.status_code, one.json().get("votes", one.text)) for one in responses] == [(200, {WHO: "approve"})] * 16
+    assert (len((await details(server, approval))["ballots"]), len(await audit(server))) == (1, 1)
+
+
+async def test_a_refused_message_stays_refused(server):
+    """Another message of the same system cast its vote, the same way; a copy of the refused one cast none."""
+    approval = await ask(server, quorum=2)
+    assert (await send(server, approval, message_id="m1")).status_code == 200
+    for _ in range(2):
+        assert (await send(server, approval, message_id="m2")).json()["code"] == "already_voted"
+
+
+async def test_a_vote_of_an_older_process_names_no_message_and_answers_repeats(server, monkeypatch):
+    approval = await ask(server, quorum=2)
+    monkeypatch.setitem(_HANDLERS, c.Vote, lambda d, command: waits.vote(d, replace(command, message="")))
+    for _ in range(2):
+        assert (await send(server, approval)).status_code == 200
+    assert (await send(server, approval, message_id="m2")).json()["code"] == "already_voted"
+
+
+async def test_a_copy_is_answered_as_the_first_when_the_approval_is_decided(server):
+    approval = await ask(server, approvers=["ann", WHO], quorum=2)
+    assert (await send(server, approval)).status_code == 200
+    decided = await server.post(f"{place(approval)}/decide", {"decision": "reject"}, headers=bearer("ann", "approver"))
+    assert decided.status_code == 200
+    assert (await send(server, approval)).json()["votes"] == {WHO: "approve", "ann": "reject"}
 
 
 @attack("S23", "a signed callback that is sent for another approval")

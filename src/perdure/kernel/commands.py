@@ -164,6 +164,8 @@ class Vote(Command, frozen=True, kw_only=True):
     """The entry of `approvers` this person acts for; by default the person."""
     comments: str = ""
     data: Any = None
+    message: str = ""
+    """The signed message of another system that asks for this vote."""
 
 
 class Delegate(Command, frozen=True, kw_only=True):

@@ -373,6 +373,8 @@ class ApprovalVoted(NodeEvent, frozen=True, kw_only=True, tag="approval.voted"):
     """The person who voted, where `by` is not the person but a role they have."""
     comments: str = ""
     data: Any = None
+    message: str = ""
+    """The signed message of another system that cast this vote: its copies are known by it (X30)."""
 
 
 class ApprovalDelegated(NodeEvent, frozen=True, kw_only=True, tag="approval.delegated"):

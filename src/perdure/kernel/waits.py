@@ -91,6 +91,7 @@ def vote(d: Decider, command: c.Vote) -> None:
         person=person,
         comments=command.comments,
         data=command.data,
+        message=command.message,
     )
     _count_votes(d, command.approval, activation, person or voter)
 

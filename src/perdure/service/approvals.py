@@ -102,8 +102,10 @@ class Approvals:
         comments: str = "",
         data: Any = None,
         by: str | None = None,
+        message: str = "",
     ) -> View:
-        """Vote as the principal. Without authentication, `by` names the person who votes."""
+        """Vote as the principal. Without authentication, `by` names the person who votes. `message` names the signed
+        message that asks for the vote."""
         tenancy = self._tenancy
         row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
@@ -119,6 +121,7 @@ class Approvals:
             data=data,
             by=by or tenancy.by,
             approver=seat,
+            message=message,
         )
         await tenancy.ask(request)
         return approval_view(await tenancy.get_approval(approval_id))

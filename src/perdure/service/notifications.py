@@ -21,8 +21,10 @@ from perdure.egress.urls import parse
 from perdure.engine import Engine
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow
+from perdure.kernel import events as e
 from perdure.runtime.notifier import QUEUE, webhook_name
 from perdure.secrets.signatures import WeakSecret, read_keys, verify
+from perdure.service.history import read_all
 from perdure.service.tenancy import Tenancy, archive_of
 from perdure.service.views import View, approval_view
 
@@ -38,8 +40,10 @@ class Caller(msgspec.Struct, frozen=True):
 
     row: ApprovalRow
     principal: Principal
+    message: str
+    """Names the message; its copies have the same name, other messages another."""
     repeated: bool
-    """The same message was accepted before."""
+    """A copy of the message was received before."""
 
 
 async def notification_view(tenancy: Tenancy, row: ApprovalRow) -> View | None:
@@ -75,7 +79,7 @@ async def authenticate(engine: Engine, approval_id: str, headers: Mapping[str, s
         raise Refused(
             f"webhook-id {message_id} was used for another message; give each its own", code="webhook_id_used"
         )
-    return Caller(row, _principal(row, notify), repeated=known is not None)
+    return Caller(row, _principal(row, notify), callback.callback_hash.hex(), repeated=known is not None)
 
 
 async def decide(
@@ -85,18 +89,29 @@ async def decide(
     comments: str,
     data: Any,
 ) -> tuple[View, bool]:
-    """The approval after the vote, and whether this message cast it. A repeated message gets the first answer."""
+    """The approval after the vote, and whether this copy of the message cast it. Every other copy gets the same answer,
+    in whichever process and order they arrive: the journal says which message cast the vote."""
     from perdure.service import Service
 
     service = Service(engine, caller.principal)
+    name, message = caller.row.approval_id, caller.message
     try:
-        return await service.approvals.decide(caller.row.approval_id, decision, comments=comments, data=data), True
-    except Refused as error:
-        row = await service.tenancy.get_approval(caller.row.approval_id)
-        voted = msgspec.json.decode(row.body)["votes"].get(caller.principal.name)
-        if caller.repeated and voted == decision and error.code in ("already_voted", "already_decided"):
-            return approval_view(row), False
-        raise
+        return await service.approvals.decide(name, decision, comments=comments, data=data, message=message), True
+    except Refused:
+        vote = await _find_vote(engine, caller)
+        # A vote of a process that is older than `message` does not say which message cast it.
+        mine = vote is not None and (vote.message or (message if caller.repeated else "")) == message
+        if vote is None or not mine or vote.decision != decision:
+            raise
+        return approval_view(await service.tenancy.get_approval(name)), False
+
+
+async def _find_vote(engine: Engine, caller: Caller) -> e.ApprovalVoted | None:
+    async for event in read_all(engine, caller.row.run_id):
+        if isinstance(event, e.ApprovalVoted) and event.approval == caller.row.approval_id:
+            if event.by == caller.principal.name:
+                return event
+    return None
 
 
 async def _find(engine: Engine, approval_id: str) -> tuple[ApprovalRow | None, dict[str, str] | None]:

@@ -79,6 +79,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decision: Literal["approve", "reject"] = "approve"
     comments: str = ""
     data: Any = None
+    message: str = ""
     # requeue, discard
     node: str = ""
     scope: tuple[int, ...] = ()
@@ -152,6 +153,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     decision=self.decision,
                     comments=self.comments,
                     data=self.data,
+                    message=self.message,
                 )
             case "delegate":
                 return c.Delegate(
