@@ -102,6 +102,9 @@ class Claims:
         """Those who wait and have no room for some tenant: what waits may fit when a slot of that tenant is free again."""
         self._unsure: dict[str, float] = {}
         """Workers with a claim whose answer was lost, and since when."""
+        self._sated: dict[str, tuple[Any, ...]] = {}
+        """Workers whose last claim was given less than it asked for, with what it asked and how often its queues had said
+        something: until they say more, there is nothing to ask for."""
 
     async def claim(
         self,
@@ -112,19 +115,29 @@ class Claims:
         functions: Collection[str],
         lacking: Collection[str],
     ) -> list[Task]:
-        has = None if types is None else tuple(types), tuple(functions)
+        fixed = tuple(queues), None if types is None else tuple(types), tuple(functions)
+        channels = [self._keys.wake_queue(queue) for queue in queues]
         ticket = Ticket()
-        done = self._wakes.on([self._keys.wake_queue(queue) for queue in queues], ticket.wake)
+        done = self._wakes.on(channels, ticket.wake)
         try:
+            said = self._wakes.count_said(channels)
+            if said is not None and self._sated.get(worker) == (*fixed, tuple(lacking), said):
+                await ticket.wait(POLL_SECONDS)
             while True:
                 self._link.check_open()
                 ticket.clear()
+                said = self._wakes.count_said(channels)
                 room = self._room(worker, limit)
                 if any(one.startswith("=0@") for one in room):
                     self._crowded.add(ticket)
                 else:
                     self._crowded.discard(ticket)
-                tasks = await self._try(worker, queues, limit, [*_fitting(*has, tuple(lacking)), *room])
+                asked = (*fixed, tuple(lacking), said)
+                tasks, given = await self._try(worker, queues, limit, [*_fitting(*asked[1:4]), *room])
+                if given < limit and not room:
+                    self._sated[worker] = asked
+                else:
+                    self._sated.pop(worker, None)
                 if tasks:
                     return tasks
                 await ticket.wait(POLL_SECONDS)
@@ -164,11 +177,12 @@ class Claims:
 
     # asking
 
-    async def _try(self, worker: str, queues: Sequence[str], limit: int, fitting: Arguments) -> list[Task]:
+    async def _try(self, worker: str, queues: Sequence[str], limit: int, fitting: Arguments) -> tuple[list[Task], int]:
+        """The tasks, and how many were given out, believable or not; `limit` where more may be had."""
         if worker in self._unsure:
             found = await self._find_lost(worker, queues, limit)
             if found:
-                return found
+                return found, limit
         shares = {queues[0]: limit} if len(queues) == 1 else await self._share(queues, limit, fitting)
         await self._link.connected()
         asked_at = self._clock.monotonic()
@@ -176,13 +190,16 @@ class Claims:
             queue: self._link.start(*self._claiming(queue, worker, share, fitting)) for queue, share in shares.items()
         }
         taken: list[Taken] = []
+        given = 0
         try:
             for queue in shares:
                 reply = await asyncio.shield(waiting[queue])
                 del waiting[queue]
                 if isinstance(reply, Exception):
+                    given = limit
                     await self._failed(worker, queue, asked_at, reply)
                 else:
+                    given += len(reply)
                     taken += self._accept(worker, queue, reply)
         except BaseException:
             # The claimer is gone: what was given to it, or will be, goes back.
@@ -191,7 +208,7 @@ class Claims:
                 future.add_done_callback(functools.partial(self._too_late, worker, queue))
             raise
         taken.sort(key=lambda one: one[:2])
-        return [task for _, _, task in taken]
+        return [task for _, _, task in taken], given
 
     def _room(self, worker: str, free: int) -> list[str]:
         """How many tasks of one tenant may still come. A tenant that had all slots would keep others from starting, and a

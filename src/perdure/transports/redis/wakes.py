@@ -66,6 +66,8 @@ class Wakes:
         """How often the subscription has begun."""
         self.refused = 0
         """How many wake-ups no listener could read."""
+        self._said: dict[str, int] = {}
+        """How often each channel has said something."""
 
     def on(self, channels: Iterable[str], handler: Handler) -> Callable[[], None]:
         """Call `handler` with what these channels say, and once when subscribed. Returns a function that ends it."""
@@ -83,6 +85,12 @@ class Wakes:
 
         return end
 
+    def count_said(self, channels: Iterable[str]) -> int | None:
+        """How often these channels have said something: the same number twice means that nothing was said in between.
+        None: not all of them are heard now."""
+        channels = tuple(channels)
+        return sum(self._said.get(one, 0) for one in channels) if self.heard.issuperset(channels) else None
+
     def leave_idle(self, channel: str) -> None:
         """Like `leave`, unless a caller waits there now."""
         if not self._handlers.get(channel):
@@ -92,6 +100,8 @@ class Wakes:
         """Unsubscribe from these channels: no caller here will wait for them any more."""
         gone = [channel for channel in channels if self._handlers.pop(channel, None) is not None]
         self.heard.difference_update(gone)
+        for channel in gone:
+            self._said.pop(channel, None)
         if gone and self._connection is not None:
             self._connection.send("UNSUBSCRIBE", *gone)
 
@@ -160,6 +170,8 @@ class Wakes:
 
     def _tell(self, channel: str, said: str) -> None:
         """Pass on what was said. Any client may say something: what a listener cannot read harms nothing else."""
+        if channel in self._handlers:
+            self._said[channel] = self._said.get(channel, 0) + 1
         for handler in tuple(self._handlers.get(channel, ())):
             try:
                 handler(said)
