@@ -73,6 +73,14 @@ async def side_by_side(
     return problems
 
 
+async def beside(*calls: Awaitable[Any]) -> None:
+    """Make calls side by side: what they send in one turn of the loop leaves in one write. All of them end before the
+    first error is raised."""
+    for end in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(end, BaseException):
+            raise end
+
+
 async def wait_at_most(clock: Clock, seconds: float, begin: Callable[[], Awaitable[Any]]) -> bool:
     """Whether the work that `begin` starts is done in time; if not, it is cancelled. Its error is raised here, in a
     group."""

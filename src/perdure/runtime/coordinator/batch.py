@@ -7,13 +7,12 @@ sends no answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from perdure.journal import Exists
 from perdure.kernel import commands as c
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.messages import Asked, Message
+from perdure.runtime.coordinator.messages import Asked, BeginAsked, Message, Reported
 
 Answer = tuple[Asked, Any]
 """A request and its answer, sent once the decision is durable: the run's state, `Refused` or `Exists`."""
@@ -84,6 +83,15 @@ class Batch:
     def decided(self) -> set[str]:
         return set(self._decided)
 
-    def list_decided(self) -> Iterator[Message]:
-        for messages in self._decided.values():
-            yield from messages
+    def list_begins(self) -> list[BeginAsked]:
+        return [
+            message for messages in self._decided.values() for message in messages if isinstance(message, BeginAsked)
+        ]
+
+    def list_receipts(self) -> tuple[list[str], list[str]]:
+        """The receipts of all results that are settled, and those of them that were refused."""
+        decided = [
+            message for messages in self._decided.values() for message in messages if isinstance(message, Reported)
+        ]
+        receipts = [message.delivery.receipt for message in decided]
+        return [*self.receipts, *receipts], [message.delivery.receipt for message in decided if message.refused]

@@ -61,7 +61,7 @@ from perdure.runtime.coordinator.resumptions import Resumptions
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.runtime.forms import Forms
 from perdure.runtime.parts import EngineStopped
-from perdure.runtime.patience import AT_ONCE, insist, side_by_side
+from perdure.runtime.patience import AT_ONCE, beside, insist, side_by_side
 from perdure.secrets.vault import Vault
 from perdure.transport import Task, Transport
 
@@ -339,8 +339,14 @@ class Coordinator:
                 await self._act(loaded)
             else:  # written, but the lease may have lapsed since: the process that holds the run now acts
                 self.memory.drop(run_id)
-        await self.publisher.publish()
-        await self._answer(batch)
+        if self.share.divided:  # over a network, both leave in one write
+            await beside(self.publisher.publish(), self._acknowledge(batch))
+        else:
+            await self.publisher.publish()
+            await self._acknowledge(batch)
+        for asked, answer in batch.answers:
+            if asked.future is not None and not asked.future.done():
+                asked.future.set_result(answer)
         for message in messages:
             if isinstance(message, Resumed):
                 self.fetcher.handled(message)
@@ -388,21 +394,14 @@ class Coordinator:
                 del batch.runs[message.run_id], self.memory.runs[message.run_id]
         self.fetcher.set_aside(message, need)
 
-    async def _answer(self, batch: Batch) -> None:
-        """Acknowledge and answer what was decided, now that it is durable."""
-        receipts, refused = batch.receipts, []
-        for message in batch.list_decided():
-            if isinstance(message, Reported):
-                receipts.append(message.delivery.receipt)
-                if message.refused:
-                    refused.append(message.delivery.receipt)
-            elif isinstance(message, BeginAsked) and self.share.still_holds(message.run_id):
-                await self.transport.grant_begin(message.request.task.task_id, message.granted, message.request.ask)
+    async def _acknowledge(self, batch: Batch) -> None:
+        """Acknowledge to workers what was decided, now that it is durable."""
+        for asked in batch.list_begins():
+            if self.share.still_holds(asked.run_id):
+                await self.transport.grant_begin(asked.request.task.task_id, asked.granted, asked.request.ask)
+        receipts, refused = batch.list_receipts()
         if receipts:
             await self.transport.acknowledge(receipts, refused)
-        for asked, answer in batch.answers:
-            if asked.future is not None and not asked.future.done():
-                asked.future.set_result(answer)
 
     async def _load_missing(self, batch: list[Message]) -> dict[str, Exception]:
         """Load the runs that are not in memory, and return what went wrong, by run."""
