@@ -257,6 +257,7 @@ EQUAL_NAMES = {
     "run_readings": OPERATIONS,
     "runs": OPERATIONS,
     "schema": "the shape of what is stored; in `cli` a file is named like its command",
+    "sessions": OPERATIONS,
     "statements": ADAPTER,
     "system": OPERATIONS,
     "threads": "a pool of threads",

@@ -4,14 +4,14 @@ It owns the words of this storage, and the three rules that every adapter shares
 which version an alias means for a given key (`choose_version`), and how audit entries are chained (`audit_hash`). It
 must not know HTTP, permissions, secrets of keys, or what an event means.
 
-1. Every row belongs to a tenant, and every operation names it. Only `find_key`, `find_link`, the notifications and the
-   housekeeping do not: a credential is looked up by its hash or id before its tenant is known, and its row then names
+1. Every row belongs to a tenant, and every operation names it. Only `find_key`, `find_link`, the session that a cookie
+   names, the notifications and the housekeeping do not: a credential is looked up by its hash or id before its tenant is known, and its row then names
    it.
 2. What is asked for under another tenant does not exist: `NotFound`, None or an empty page, as if it were not there.
 3. Each call is one transaction. It ends as calls of the journal do: it returns, or raises `JournalUnavailable` (nothing
    was written) or `OutcomeUnknown` (perhaps it was; every write here may be repeated unless its docstring says
    otherwise).
-4. No secret is stored: of keys and links there is only the SHA-256.
+4. No secret is stored: of keys, links and sessions there is only the SHA-256.
 5. Audit entries are added and read. Databases refuse to change or delete them.
 
 Errors are those of `perdure.journal`, and here:
@@ -158,6 +158,28 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     expires_at: float
     consumed_at: float | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """What a browser has instead of a key or token, without its secret. It is gone when it is ended."""
+
+    token_hash: bytes
+    """SHA-256 of what the cookie holds: 256 random bits."""
+    session_id: str
+    tenant: str
+    owner: str
+    """The credential it was opened with: the id of a key, or the subject of a token."""
+    kind: Literal["key", "jwt"]
+    name: str
+    key_id: str = ""
+    roles: tuple[str, ...] = ()
+    """What the token gave; a key is looked up again and has its own."""
+    agent: str = ""
+    """The browser's own name for itself."""
+    created_at: float
+    seen_at: float
+    """When it was last used, to the minute."""
+    expires_at: float
 
 
 # -- notifications -----------------------------------------------------------------------------------------------------
@@ -380,6 +402,25 @@ class Archive(Protocol):
         """Take back a consumption after which certainly nothing was decided (`JournalUnavailable`)."""
         ...
 
+    # sessions
+    async def create_session(self, session: Session) -> None: ...
+
+    async def find_session(self, token_hash: bytes) -> Session | None: ...
+
+    async def touch_session(self, token_hash: bytes, at: float) -> None:
+        """Store when a session was last used; an earlier time, or one for a session that has ended, changes nothing."""
+        ...
+
+    async def list_sessions(
+        self, tenant: str, owner: str, *, now: float, seen_after: float, limit: int = 100, cursor: str | None = None
+    ) -> Page[Session]:
+        """The sessions of one credential that have not expired and were used after this time, newest first."""
+        ...
+
+    async def end_session(self, tenant: str, owner: str, session_id: str) -> Session | None:
+        """Delete a session of this credential, and return it; None if there is none."""
+        ...
+
     # notifications
     async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
         """The notifications that are due, each to one caller, with the attempt counted; to others from `until` on."""
@@ -442,6 +483,10 @@ class Archive(Protocol):
 
     async def prune_links(self, expired_before: float) -> int:
         """Forget old links, a bounded number at a time; 0 means there are no more."""
+        ...
+
+    async def prune_sessions(self, expired_before: float) -> int:
+        """Forget old sessions in the same way."""
         ...
 
     async def prune_callbacks(self, received_before: float) -> int:

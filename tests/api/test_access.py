@@ -155,6 +155,11 @@ async def furnish(server):
     issued = await issue_key(
         server.engine.journal.archive, server.engine.clock, tenant="acme", name=CANARY, roles=("admin",), by="ann"
     )
+    own = {"Origin": server.url, "X-Perdure-Request": "1", "User-Agent": CANARY}
+    credential = headers["Authorization"].removeprefix("Bearer ")
+    assert (await server.post("/session", {"credential": credential}, headers=own)).status_code == 204
+    server.client.cookies.clear()
+    (session,) = (await server.ok("/sessions", headers=headers))["items"]
     large = CANARY * 10
     blob = (await server.client.post("/api/v1/blobs", content=large.encode(), headers=octets(headers))).json()
     return {
@@ -165,6 +170,7 @@ async def furnish(server):
         "approval_id": approval["approval_id"],
         "dead_letter_id": dead["dead_letter_id"],
         "key_id": issued.key.key_id,
+        "session_id": session["session_id"],
         "hash": blob["ref"],
         "at": "1",
         "before": "1",

@@ -20,6 +20,7 @@ from perdure.client import (
     keys,
     run_readings,
     runs,
+    sessions,
     system,
     workflows,
 )
@@ -28,13 +29,13 @@ from perdure.client.sockets import _checks
 from tests.client import generate
 
 SAMPLES = {"definition": {}, "operations": [], "file": {}, "data": b"", "roles": ["viewer"], "version": 1, "seq": 1}
-NOT_FOR_PROGRAMS = ("/api/v1/links/", "/api/v1/hooks/")
-"""Pages for people, and what other systems sign instead of showing a key."""
+NOT_FOR_PROGRAMS = ("/api/v1/links/", "/api/v1/hooks/", "/api/v1/session/")
+"""Pages for people, what other systems sign instead of showing a key, and the cookies of browsers."""
 
 
 def described():
     """(noun, name, the function that describes the call)"""
-    for module in (runs, run_readings, workflows, approvals, dead_letters, blobs, keys, audit, system):
+    for module in (runs, run_readings, workflows, approvals, dead_letters, blobs, keys, sessions, audit, system):
         for noun in vars(module).values():
             if inspect.isclass(noun) and noun.__name__.endswith("Calls"):
                 for name, found in vars(noun).items():
@@ -56,7 +57,7 @@ def endpoints():
     """(method, path) to the endpoint, of what programs use."""
     known = [endpoint for noun in NOUNS for endpoint in noun.endpoints if endpoint.path.startswith("/api/v1/")]
     by_name = {(endpoint.method, endpoint.template): endpoint for endpoint in known}
-    return {name: endpoint for name, endpoint in by_name.items() if not name[1].startswith(NOT_FOR_PROGRAMS)}
+    return {name: one for name, one in by_name.items() if f"{name[1]}/".startswith(NOT_FOR_PROGRAMS) is False}
 
 
 def reached(found):
@@ -128,7 +129,17 @@ def test_both_clients_offer_the_same():
         assert str(inspect.signature(client.runs.get)).startswith("(run_id: 'str', *, outputs: 'bool' = True)")
         assert client.runs.get.__doc__
     assert there == offered(AsyncClient("http://127.0.0.1:1"), AsyncNoun)
-    assert set(there) == {"runs", "workflows", "approvals", "dead_letters", "blobs", "system", "keys", "audit"}
+    assert set(there) == {
+        "runs",
+        "workflows",
+        "approvals",
+        "dead_letters",
+        "blobs",
+        "system",
+        "keys",
+        "sessions",
+        "audit",
+    }
     assert perdure.Client is Client
     assert perdure.AsyncClient is AsyncClient
 

@@ -153,6 +153,8 @@ OPERATIONS = {
     "system.node_type": named("http", lambda on, name: on.system.node_type(name)),
     "keys.create": named("", lambda on, _: on.keys.create("ci", ["viewer"]), changes=True),
     "keys.list": named("", lambda on, _: on.keys.list(limit=1)),
+    "sessions.list": named("", lambda on, _: on.sessions.list()),
+    "sessions.end": named("gone", lambda on, name: on.sessions.end(name)),
     "keys.revoke": named("gone", _revoke, changes=True),
     "audit.list": named("", lambda on, _: on.audit.list(action="key.created", limit=1)),
     "audit.verify": named("", lambda on, _: on.audit.verify()),

@@ -14,6 +14,11 @@ issued = await issue_key(archive, clock, tenant=…, name=…, roles=("operator"
 issued.text                                                               # `perdure_<id>_<secret>`, shown once
 issued.key                                                                # perdure.archive.ApiKey
 
+sessions = Sessions(archive, clock, authenticator)
+opened = await sessions.open(key_or_token)                                # Unauthenticated (401); .text is the cookie
+principal = await sessions.authenticate(opened.text)                      # Unauthenticated (401) once it has ended
+await sessions.end(opened.text)
+
 audit = Audit(archive, clock)
 await audit.record(principal, "alias.moved", "workflow orders@live", before={…}, after={…}, request_id="…")
 verdict = await verify_audit(archive, tenant)                             # .broken_seq is None, or the first bad one
@@ -32,11 +37,13 @@ from perdure.access.errors import Forbidden, LinkInvalid, RateLimited, Unauthent
 from perdure.access.keys import InvalidKey, IssuedKey, issue_key
 from perdure.access.links import Links, link_principal
 from perdure.access.principal import DEFAULT_TENANT, LOCAL, Principal, make_principal
-from perdure.access.rate_limits import Buckets, Failures, Place, Places, RateLimiter, network_of
+from perdure.access.rate_limits import Buckets, Failures, Place, Places, RateLimiter, name_of, network_of
 from perdure.access.roles import PERMISSIONS, InvalidRole, Permission, Role, check_roles, permissions_of
+from perdure.access.sessions import IDLE_SECONDS, OpenedSession, Sessions
 
 __all__ = [
     "DEFAULT_TENANT",
+    "IDLE_SECONDS",
     "LOCAL",
     "PERMISSIONS",
     "Audit",
@@ -50,6 +57,7 @@ __all__ = [
     "IssuedKey",
     "LinkInvalid",
     "Links",
+    "OpenedSession",
     "Permission",
     "Place",
     "Places",
@@ -57,12 +65,14 @@ __all__ = [
     "RateLimited",
     "RateLimiter",
     "Role",
+    "Sessions",
     "Unauthenticated",
     "check_exposure",
     "check_roles",
     "issue_key",
     "link_principal",
     "make_principal",
+    "name_of",
     "network_of",
     "open_authenticator",
     "permissions_of",

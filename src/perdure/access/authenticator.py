@@ -13,8 +13,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from perdure.access.errors import Unauthenticated
-from perdure.access.keys import PREFIX, PresentedKey, is_valid, nobody, read_key
-from perdure.access.principal import LOCAL, Principal, make_principal
+from perdure.access.keys import PREFIX, is_in_force, is_valid, nobody, read_key
+from perdure.access.principal import LOCAL, Identity, Principal, make_principal
 from perdure.archive import ApiKey, Archive
 from perdure.clock import Clock
 from perdure.errors import SettingsInvalid, StoreUnavailable
@@ -57,39 +57,52 @@ class Authenticator:
             raise Unauthenticated(
                 f"the header 'Authorization' cannot be read; send 'Authorization: Bearer <{self._wanted}>'"
             )
+        return (await self.check(credential)).principal
+
+    async def check(self, credential: str) -> Identity:
+        """Who has this key or token, and until when. Raises `Unauthenticated`."""
         if self._keys and credential.startswith(PREFIX):
             return await self._by_key(credential)
         if self._tokens is None:
             raise _no_such_key()
-        return self._tokens.principal(credential)
+        return self._tokens.check(credential)
+
+    @property
+    def accepts_tokens(self) -> bool:
+        return self._tokens is not None
+
+    async def principal_of_key(self, key_id: str) -> Principal:
+        """The principal of a key that was shown before; `Unauthenticated` once it is revoked, expired or not accepted."""
+        key = await self._get_key(key_id)
+        if not self._keys or not is_in_force(key, self._clock.now()):
+            raise _no_such_key()
+        return _principal(key)
 
     @property
     def _wanted(self) -> str:
         kinds = ["API key"] * self._keys + ["token"] * (self._tokens is not None)
         return " or ".join(kinds)
 
-    async def _by_key(self, text: str) -> Principal:
+    async def _by_key(self, text: str) -> Identity:
         presented = read_key(text)
         if presented is None:
             raise _no_such_key()
-        key = await self._get_key(presented)
+        key = await self._get_key(presented.key_id)
         now = self._clock.now()
         if not is_valid(key, presented, now):
             raise _no_such_key()
         await self._touch(key, now)
-        return make_principal(
-            tenant=key.tenant, name=key.name, kind="key", roles=key.roles, scopes=key.scopes, key_id=key.key_id
-        )
+        return Identity(_principal(key), key.expires_at)
 
-    async def _get_key(self, presented: PresentedKey) -> ApiKey:
+    async def _get_key(self, key_id: str) -> ApiKey:
         asked_at = self._clock.monotonic()
-        known = self._remembered.get(presented.key_id)
+        known = self._remembered.get(key_id)
         if known is not None and asked_at - known[0] < REMEMBER_SECONDS:
             return known[1]
-        key = await self._archive.find_key(presented.key_id) or nobody(presented.key_id)
+        key = await self._archive.find_key(key_id) or nobody(key_id)
         # As old as the question: the answer may be from just after it.
-        self._remembered[presented.key_id] = (asked_at, key)
-        self._remembered.move_to_end(presented.key_id)
+        self._remembered[key_id] = (asked_at, key)
+        self._remembered.move_to_end(key_id)
         while len(self._remembered) > REMEMBERED_KEYS:
             self._remembered.popitem(last=False)
         return key
@@ -106,6 +119,12 @@ class Authenticator:
             await self._archive.touch_keys({key.key_id: now})
         except StoreUnavailable as error:
             logger.warning("key %s: the time of its last use could not be stored: %s", key.key_id, error)
+
+
+def _principal(key: ApiKey) -> Principal:
+    return make_principal(
+        tenant=key.tenant, name=key.name, kind="key", roles=key.roles, scopes=key.scopes, key_id=key.key_id
+    )
 
 
 def _no_such_key() -> Unauthenticated:

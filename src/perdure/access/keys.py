@@ -111,8 +111,12 @@ def read_key(text: str) -> PresentedKey | None:
 
 def is_valid(key: ApiKey, presented: PresentedKey, now: float) -> bool:
     """Whether the presented key is right and in force. Every question is asked, whatever the answers before it."""
-    equal = hmac.compare_digest(key.secret_hash, presented.secret_hash)
-    return equal & (key.revoked_at is None) & (now < (math.inf if key.expires_at is None else key.expires_at))
+    return hmac.compare_digest(key.secret_hash, presented.secret_hash) & is_in_force(key, now)
+
+
+def is_in_force(key: ApiKey, now: float) -> bool:
+    """Whether a key is neither revoked nor expired."""
+    return (key.revoked_at is None) & (now < (math.inf if key.expires_at is None else key.expires_at))
 
 
 def _hash(secret: str) -> bytes:

@@ -24,6 +24,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...]
     scopes: tuple[str, ...] = ()
     key_id: str = ""
+    session_id: str = ""
+    """The session the request came with; empty: it had the credential itself."""
     permissions: frozenset[Permission] = frozenset()
 
     def may(self, permission: Permission) -> bool:
@@ -35,6 +37,13 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.name} may not do this: it needs the permission {permission}, "
                 f"which {_given(self)} does not give; ask an administrator of tenant {self.tenant}"
             )
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who has a credential, and until when; None: as long as it is not revoked."""
+
+    principal: Principal
+    expires_at: float | None
 
 
 def make_principal(

@@ -17,7 +17,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from perdure.access.errors import Unauthenticated
-from perdure.access.principal import Principal, is_name, is_tenant, make_principal
+from perdure.access.principal import Identity, Principal, is_name, is_tenant, make_principal
 from perdure.clock import Clock, system
 from perdure.errors import SettingsInvalid
 
@@ -57,6 +57,10 @@ class Tokens:
 
     def principal(self, token: str) -> Principal:
         """The principal the token names. Raises `Unauthenticated`."""
+        return self.check(token).principal
+
+    def check(self, token: str) -> Identity:
+        """The principal the token names, and when the token ends. Raises `Unauthenticated`."""
         if len(token) > TOKEN_BYTES:
             raise Unauthenticated(f"the token is longer than {TOKEN_BYTES} bytes; send a shorter one")
         try:
@@ -66,7 +70,7 @@ class Tokens:
         except jwt.PyJWTError:
             # Naming the check that failed would help only an attacker.
             raise Unauthenticated("the token is not valid here; check issuer, audience, algorithm and key") from None
-        return self._read(claims)
+        return Identity(self._read(claims), float(int(claims["exp"])))
 
     def _decode(self, token: str) -> dict[str, Any]:
         rules = self._rules

@@ -17,7 +17,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.access import Authenticator, RateLimiter, open_authenticator
-from perdure.api import approvals, audit, dead_letters, hooks, keys, links, logs, run_readings, runs, system, workflows
+from perdure.api import (
+    approvals,
+    audit,
+    dead_letters,
+    hooks,
+    keys,
+    links,
+    logs,
+    run_readings,
+    runs,
+    sessions,
+    system,
+    workflows,
+)
 from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
 from perdure.api.openapi import make_document
 from perdure.api.problem_details import Broken, NoMethod, NoRoute, problem
@@ -38,6 +51,7 @@ NOUNS: tuple[Routes, ...] = (
     dead_letters.routes,
     system.routes,
     keys.routes,
+    sessions.routes,
     audit.routes,
     logs.routes,
     links.pages,

@@ -31,10 +31,17 @@ logger = logging.getLogger("perdure.api")
 
 PREFIX = "/api/v1"
 PUBLIC = frozenset(
-    {"/healthz", "/readyz", "/openapi.json", "/links/{token}", f"{PREFIX}/hooks/approvals/{{approval_id}}"}
+    {
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/links/{token}",
+        f"{PREFIX}/hooks/approvals/{{approval_id}}",
+        f"{PREFIX}/session",
+    }
 )
-"""The endpoints that answer without credentials. A link is a credential of its own and a hook has a signature; the
-others reveal no tenant's data (X20)."""
+"""The endpoints that answer without credentials. A link is a credential of its own, a hook has a signature and a session
+begins with one; the others reveal no tenant's data (X20)."""
 _SAFE = {"GET", "HEAD"}
 
 Handler = Callable[..., Awaitable[Any]]
@@ -126,7 +133,7 @@ class Routes:
     def delete(
         self, path: str, permission: Permission | None, answer: Any, **more: Any
     ) -> Callable[[Handler], Handler]:
-        return self._add("DELETE", path, permission, {200: answer}, **more)
+        return self._add("DELETE", path, permission, {more.pop("status", 200): answer}, **more)
 
     def _add(
         self,

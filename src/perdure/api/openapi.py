@@ -40,6 +40,7 @@ PATH_PARAMETERS: dict[str, str] = {
     "approval_id": "Which approval.",
     "dead_letter_id": "Which dead letter.",
     "key_id": "Which key.",
+    "session_id": "Which session.",
     "hash": "`sha256:…`, with or without `cas://` before it.",
     "token": "The token of a link.",
 }

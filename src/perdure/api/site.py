@@ -11,22 +11,26 @@ from perdure.access import (
     LOCAL,
     Audit,
     Authenticator,
+    Buckets,
     Failures,
     Links,
     Places,
     Principal,
     RateLimiter,
+    Sessions,
     Unauthenticated,
     make_principal,
 )
 from perdure.api.bodies import Bodies
 from perdure.api.metrics import Metrics
+from perdure.api.own_pages import check_own_page, read_cookie
 from perdure.api.protocol import Bounds
 from perdure.api.readiness import Readiness
 from perdure.engine import Engine
 from perdure.service.tenancy import archive_of
 
 MIB = 1024 * 1024
+LOGINS_PER_MINUTE = 10
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +68,7 @@ class Site:
         self.limiter = limiter or RateLimiter(engine.clock, per_key=0, per_tenant=0)
         self.bodies = Bodies(options.public_body_bytes, options.public_bodies_bytes, options.tenant_bodies_bytes)
         self.failures = Failures(engine.clock)
+        self.logins = Buckets(engine.clock, LOGINS_PER_MINUTE / 60, LOGINS_PER_MINUTE)
         self.readiness = Readiness(engine)
         self.places = Places(options.streams_per_key, options.streams_per_tenant)
         self.nobody = make_principal(tenant="", name="nobody", kind="link", roles=())
@@ -74,6 +79,13 @@ class Site:
     def open(self) -> bool:
         """Whether the server lets every caller in."""
         return self._authenticator is None or self._authenticator.is_open
+
+    @cached_property
+    def sessions(self) -> Sessions | None:
+        """The sessions of browsers; None where every caller is let in."""
+        if self._authenticator is None or self._authenticator.is_open:
+            return None
+        return Sessions(archive_of(self.engine), self.engine.clock, self._authenticator)
 
     @cached_property
     def audit(self) -> Audit:
@@ -87,10 +99,14 @@ class Site:
         if self._authenticator is None:
             return LOCAL
         shown = request.headers.get("authorization")
+        cookie = read_cookie(request) if shown is None and self.sessions is not None else None
         try:
-            return await self._authenticator.authenticate(shown)
+            if cookie is None or self.sessions is None:
+                return await self._authenticator.authenticate(shown)
+            check_own_page(request, self.options.public_url)
+            return await self.sessions.authenticate(cookie)
         except Unauthenticated:
-            if shown:
+            if shown or cookie:
                 self.count_failure(request)
             raise
 

@@ -15,6 +15,7 @@ from perdure.client.dead_letters import AsyncDeadLetters, DeadLetters
 from perdure.client.http_calls import is_header
 from perdure.client.keys import AsyncKeys, Keys
 from perdure.client.runs import AsyncRuns, Runs
+from perdure.client.sessions import AsyncSessions, Sessions
 from perdure.client.sockets import AsyncSender, Sender, Verify
 from perdure.client.system import AsyncSystem, System
 from perdure.client.workflows import AsyncWorkflows, Workflows
@@ -77,6 +78,10 @@ class Client:
     @cached_property
     def keys(self) -> Keys:
         return Keys(self._sender)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        return Sessions(self._sender)
 
     @cached_property
     def audit(self) -> Audit:
@@ -145,6 +150,10 @@ class AsyncClient:
     @cached_property
     def keys(self) -> AsyncKeys:
         return AsyncKeys(self._sender)
+
+    @cached_property
+    def sessions(self) -> AsyncSessions:
+        return AsyncSessions(self._sender)
 
     @cached_property
     def audit(self) -> AsyncAudit:

@@ -14,6 +14,7 @@ from perdure.archive import (
     Callback,
     Link,
     Notification,
+    Session,
     StoredLine,
     VersionNote,
 )
@@ -129,6 +130,38 @@ class ArchiveCalls(Calls):
     async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
         await self._write("release_link", {"token_hash": token_hash, "consumed_at": consumed_at})
 
+    # -- sessions
+
+    async def create_session(self, session: Session) -> None:
+        await self._write("create_session", rows.session_values(session))
+
+    async def find_session(self, token_hash: bytes) -> Session | None:
+        return await self._find("find_session", {"token_hash": token_hash}, rows.session)
+
+    async def touch_session(self, token_hash: bytes, at: float) -> None:
+        await self._write("touch_session", {"token_hash": token_hash, "seen_at": at})
+
+    async def list_sessions(
+        self, tenant: str, owner: str, *, now: float, seen_after: float, limit: int = 100, cursor: str | None = None
+    ) -> Page[Session]:
+        place = decode_cursor(cursor, tuple[float, str])
+        parameters = {
+            "tenant": tenant,
+            "owner": owner,
+            "now": now,
+            "seen_after": seen_after,
+            "cursor_at": place and place[0],
+            "cursor_session": place and place[1],
+            "limit": max(limit, 0) + 1,
+        }
+        found = await self._read("list_sessions", parameters, lambda row: (rows.session(row), (row[9], row[1])))
+        return page(found, limit)
+
+    async def end_session(self, tenant: str, owner: str, session_id: str) -> Session | None:
+        parameters = {"tenant": tenant, "owner": owner, "session_id": session_id}
+        found = await self._write("end_session", parameters)
+        return rows.session(found[0]) if found else None
+
     # -- notifications
 
     async def claim_notifications(self, now: float, until: float, limit: int = 100) -> list[Notification]:
@@ -177,6 +210,9 @@ class ArchiveCalls(Calls):
 
     async def prune_links(self, expired_before: float) -> int:
         return len(await self._write("prune_links", {"before": expired_before}))
+
+    async def prune_sessions(self, expired_before: float) -> int:
+        return len(await self._write("prune_sessions", {"before": expired_before}))
 
     async def prune_callbacks(self, received_before: float) -> int:
         return len(await self._write("prune_callbacks", {"before": received_before}))

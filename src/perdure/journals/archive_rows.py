@@ -20,6 +20,7 @@ from perdure.archive import (
     Link,
     LogLine,
     Notification,
+    Session,
     Share,
     StoredLine,
     VersionNote,
@@ -133,6 +134,31 @@ def key(row: Row) -> ApiKey:
 def key_values(key: ApiKey) -> dict[str, object]:
     lists = {"roles": key.roles, "scopes": key.scopes}
     return struct_values(key) | {name: msgspec.json.encode(words).decode() for name, words in lists.items()}
+
+
+# -- sessions
+
+
+def session(row: Row) -> Session:
+    return Session(
+        token_hash=bytes(row[0]),
+        session_id=row[1],
+        tenant=row[2],
+        owner=row[3],
+        kind=row[4],
+        name=row[5],
+        key_id=row[6],
+        roles=_words(row[7]),
+        agent=as_text(bytes(row[8])),
+        created_at=row[9],
+        seen_at=row[10],
+        expires_at=row[11],
+    )
+
+
+def session_values(session: Session) -> dict[str, object]:
+    roles = msgspec.json.encode(session.roles).decode()
+    return struct_values(session) | {"roles": roles, "agent": as_bytes(session.agent)}
 
 
 # -- notifications

@@ -1,4 +1,5 @@
-"""The pruner: deletes ended runs after the retention, and old answers, idempotency keys, links and callbacks.
+"""The pruner: deletes ended runs after the retention, and old answers, idempotency keys, links, sessions and
+callbacks.
 
 Every coordinator may run a pruner: what one deletes the others do not find. It works in small transactions and rests
 between them, so that runs do not wait for it. Blobs are left to `perdure gc`.
@@ -52,6 +53,7 @@ class Pruner:
         await self._repeat(partial(self._journal.prune_commands, now - ANSWERS_SECONDS))
         await self._repeat(partial(self._archive.prune_idempotency, now - KEYS_SECONDS))
         await self._repeat(partial(self._archive.prune_links, now - LINKS_SECONDS))
+        await self._repeat(partial(self._archive.prune_sessions, now))
         await self._repeat(partial(self._archive.prune_callbacks, now - CALLBACKS_SECONDS))
         if runs:
             logger.info("deleted %d runs that ended more than %g days ago", runs, self._retention / DAY)

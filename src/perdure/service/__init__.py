@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.keys import Keys
     from perdure.service.runs import Runs
+    from perdure.service.sessions import Sessions
     from perdure.service.system import System
     from perdure.service.tenancy import Tenancy
     from perdure.service.workflows import Workflows
@@ -82,6 +83,12 @@ class Service:
         from perdure.service.keys import Keys
 
         return Keys(self.tenancy)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        from perdure.service.sessions import Sessions
+
+        return Sessions(self.tenancy)
 
     @cached_property
     def audit(self) -> AuditTrail:

@@ -18,6 +18,8 @@ FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.callbacks SELECT sha256(n::text::bytea), 'tenant1', '', n FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.approvals SELECT 'told' || n, 'run' || lpad((n % 5000)::text, 8, '0'), 'n', 'told', 'tenant1', n, null, null, ''
 FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.sessions SELECT sha256(n::text::bytea), 's' || n, 'tenant' || n % 5, 'k' || n % 500, 'key', 'ada', '', '[]', '', n, n, n
+FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.notifications
 SELECT 'told' || n, 'tenant1', CASE WHEN n % 1000 = 0 THEN 'waiting' ELSE 'delivered' END, 1, n, n, null, ''
 FROM generate_series(1, {ROWS}) n;
@@ -37,6 +39,7 @@ KEY = {"tenant": "tenant1", "key_id": "k501"}
 HASH = {"token_hash": bytes(32)}
 TENANT = {"tenant": "tenant3"}
 PLACE = {"cursor_at": 9000.0, "cursor_seq": 1800}
+SESSIONS = {**TENANT, "owner": "k3", "now": 1.0, "seen_after": 1.0}
 LOGS = {"run_id": "run00000003", "tenant": "tenant3", "after": 500, **LIMIT}
 
 PLANS: list[tuple[str, dict[str, Any], str]] = [
@@ -63,6 +66,11 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_link", HASH, "links_pkey"),
     ("consume_link", {**HASH, "approval_id": "a1", "decision": "approve", "now": 1.0}, "links_pkey"),
     ("release_link", {**HASH, "consumed_at": 1.0}, "links_pkey"),
+    ("find_session", HASH, "sessions_pkey"),
+    ("touch_session", {**HASH, "seen_at": 1.0}, "sessions_pkey"),
+    ("list_sessions", {**SESSIONS, **LIMIT}, "sessions_by_owner"),
+    ("list_sessions", {**SESSIONS, "cursor_at": 9000.0, "cursor_session": "s3", **LIMIT}, "sessions_by_owner"),
+    ("end_session", {**TENANT, "owner": "k3", "session_id": "s3"}, "sessions_session_id_key"),
     ("claim_notifications", {"now": 1e9, "until": 2e9, **LIMIT}, "notifications_due"),
     ("find_notification", {"tenant": "tenant1", "approval_id": "told7"}, "notifications_pkey"),
     (
@@ -89,6 +97,7 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
 ]
 LARGE: list[tuple[str, dict[str, Any], str]] = [
     ("prune_links", {"before": 1e9}, "links_by_expiry"),
+    ("prune_sessions", {"before": 1e9}, "sessions_by_expiry"),
     ("prune_callbacks", {"before": 1e9}, "callbacks_by_time"),
 ]
 
@@ -131,4 +140,4 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 }
 
 # Inserts.
-UNPLANNED = {"note_version", "create_key", "create_link", "keep_callback", *FUNCTIONS}
+UNPLANNED = {"note_version", "create_key", "create_link", "create_session", "keep_callback", *FUNCTIONS}

@@ -63,6 +63,7 @@ from perdure.client.views.general import (
     WorkingTasks,
 )
 from perdure.client.views.reading_views import RunDefinition, RunPatch
+from perdure.client.views.session_views import Session
 
 __all__ = [
     "Alias",
@@ -114,6 +115,7 @@ __all__ = [
     "RunStarted",
     "RunState",
     "RunSummary",
+    "Session",
     "Step",
     "Validated",
     "Worker",
