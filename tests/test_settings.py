@@ -33,6 +33,7 @@ def test_defaults_are_the_documented_ones():
         "sweep_seconds": 15,
         "queue_limits": "",
         "max_backlog": 1_000_000,
+        "max_nodes": 0,
         "sandbox_memory_mb": 512,
         "partitions": 256,
         "retention_days": 30,

@@ -76,7 +76,7 @@ def open_vault(settings: Settings) -> Vault:
 
 def bounds_of(settings: Settings) -> Bounds:
     queues = read_queue_limits(settings.queue_limits, settings.sources.get("queue_limits", "queue_limits"))
-    return Bounds(queues, settings.max_backlog, settings.sandbox_memory_mb)
+    return Bounds(queues, settings.max_backlog, settings.sandbox_memory_mb, settings.most_nodes)
 
 
 async def open_journal(url: str, clock: Clock, **options: Any) -> Journal:

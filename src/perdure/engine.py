@@ -133,7 +133,9 @@ class Engine:
         self._shared: SharedTransport | None = None  # the same object in a distributed engine
         self._logs: LogKeeper | None = None
         self.handover = Handover(journal, clock)
-        self.workflows = Workflows(journal, self.library, registry, blobs, coordinator=lambda: self.coordinator)
+        self.workflows = Workflows(
+            journal, self.library, registry, blobs, coordinator=lambda: self.coordinator, bounds=self._bounds
+        )
         self.runs = Runs(
             journal,
             clock,

@@ -27,9 +27,9 @@ from typing import Protocol
 
 import msgspec
 
-from perdure.capacity import MAX_BACKLOG, SANDBOX_MEMORY_MB
+from perdure.capacity import EDGES_PER_NODE, MAX_BACKLOG, SANDBOX_MEMORY_MB
 from perdure.errors import SettingsInvalid
-from perdure.model.ir import SHORTEST_RATE_SECONDS
+from perdure.model.ir import IR, SHORTEST_RATE_SECONDS
 
 SLICES = 10
 LEASE_SECONDS = 30.0
@@ -116,6 +116,20 @@ class Bounds(msgspec.Struct, frozen=True):
     """How many tasks may wait here before new runs are refused."""
     sandbox_memory_mb: int = SANDBOX_MEMORY_MB
     """How much memory one Python condition may have at most."""
+    max_nodes: int | None = None
+    """How large a definition may be; None: as large as the compiler takes."""
+
+    def find_excess(self, ir: IR) -> str | None:
+        """Why a definition is too large for this deployment; None if it is not."""
+        if self.max_nodes is None:
+            return None
+        nodes = sum(1 + (node.item is not None) for node in ir.nodes if node is not None)
+        if nodes + len(ir.edges) // EDGES_PER_NODE <= self.max_nodes:
+            return None
+        return (
+            f"the workflow has {nodes:,} nodes and {len(ir.edges):,} edges, of which {EDGES_PER_NODE} count as a node; max_nodes is "
+            f"{self.max_nodes:,}: use maps and child workflows, or ask the operator for a larger max_nodes"
+        )
 
 
 def read_queue_limits(text: str, where: str = "queue_limits") -> dict[str, list[Limit]]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from perdure.capacity import MAX_BACKLOG, SANDBOX_MEMORY_MB
+from perdure.capacity import MAX_BACKLOG, MAX_NODES, SANDBOX_MEMORY_MB
 from perdure.errors import SettingsInvalid
 from perdure.spelling import suggest
 from perdure.tempo import TEMPO, Tempo
@@ -79,6 +79,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max_backlog: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = MAX_BACKLOG
     """How many tasks may wait in one process; beyond that, new runs are refused with `overloaded`."""
+
+    max_nodes: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    """How many nodes a definition may have, eight edges counted as one; 0: 8,000 with `auth` other than `open`, else any
+    number. A decision about all of them holds up everything else in the process."""
 
     sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = SANDBOX_MEMORY_MB
     """The most memory of one Python condition (its `max_memory_mb`); up to four of them run at once in a process."""
@@ -209,6 +213,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.auth == "open" and not self.task_modules:
             return None
         return tuple(name.strip() for name in self.task_modules.split(",") if name.strip())
+
+    @property
+    def most_nodes(self) -> int | None:
+        """How large a definition may be; None: any, because the authors of workflows own the machine."""
+        return self.max_nodes or (None if self.auth == "open" else MAX_NODES)
 
     def rows(self) -> list[Row]:
         return [Row(name, self._shown(name), self.sources.get(name, "default")) for name in NAMES]

@@ -2,25 +2,33 @@
 
 import gc
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from perdure import weight
+from perdure.capacity import MAX_NODES
+from perdure.deployment import bounds_of
 from perdure.kernel import reruns
 from perdure.kernel.decide import advance
 from perdure.kernel.segments import BlobRef
+from perdure.limits import Bounds
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure
 from perdure.runtime.coordinator import listener, loaded, projections, rulings
 from perdure.runtime.worker import handler_inputs
 from perdure.sandbox import jq
-from tests.api.helpers import serving
+from perdure.settings import Settings
+from tests.api.helpers import mounted, serving
 from tests.attack.helpers import until_some
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
-from tests.engine.helpers import DEADLINE, until_true
+from tests.engine.helpers import DEADLINE, compiled, open_engine, until_true
 
 MIB = 1024 * 1024
 COUNT = 2_000
@@ -208,3 +216,126 @@ async def test_a_decision_about_many_nodes_is_the_whole_of_its_turn(tmp_path, mo
 
 async def _is_completed(server: Any, run_id: str) -> bool:
     return bool((await server.engine.journal.find_run(run_id)).row.state == "completed")
+
+
+# -- definitions as large as they may be -------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def bounded(path: Any, **settings: Any) -> AsyncIterator[Any]:
+    """A server over an engine with these settings; it asks for nobody's name."""
+    engine = await open_engine(f"sqlite:///{path / 'perdure.db'}", **settings)
+    try:
+        await engine.hold()
+        async with mounted(engine) as server:
+            yield server
+    finally:
+        await engine.close(0.5)
+
+
+def flat(count: int, **more: Any) -> dict[str, Any]:
+    nodes = [{"id": f"n{number}", "type": "transform", "config": {"value": 1}} for number in range(count)]
+    return {"name": "w", "nodes": nodes, **more}
+
+
+@pytest.mark.slow
+@attack("S05", "as many of the smallest nodes as a body can hold, all ready at once")
+async def test_a_definition_that_would_hold_the_loop_is_refused(tmp_path):
+    body = {"definition": {"name": "w", "nodes": [{"id": f"n{n:x}", "type": "input"} for n in range(28_000)]}}
+    async with bounded(tmp_path, auth="keys") as server:
+        with watching():
+            answer = await server.post("/runs", {**body, "wait_seconds": 0})
+        assert answer.status_code == 422
+        assert "max_nodes is 8,000" in answer.text
+
+
+@pytest.mark.slow
+@attack("S05", "the largest definition that a server takes, and its largest decisions")
+async def test_the_largest_definition_that_is_taken_holds_up_nobody(tmp_path):
+    """All nodes are ready at once, are skipped at once over as many edges as count as so many nodes, or replaced at once."""
+    sides = 244, 244  # with their edges they count nearly 8,000
+    first = {"id": "first", "type": "transform", "config": {"value": 1}, "when": "false"}
+    left = [
+        {"id": f"l{n}", "type": "transform", "config": {"value": 1}, "dependencies": ["first"]} for n in range(sides[0])
+    ]
+    names = [node["id"] for node in left]
+    right = [
+        {"id": f"r{n}", "type": "transform", "config": {"value": 1}, "dependencies": names} for n in range(sides[1])
+    ]
+    async with bounded(tmp_path, auth="keys") as server:
+        for definition in (flat(MAX_NODES), {"name": "w", "nodes": [first, *left, *right]}):
+            assert not server.engine._bounds.find_excess(compiled(definition).ir)
+            with watching():
+                run = await server.start(definition, wait=0)
+                await until_true(partial(_is_completed, server, run["run_id"]), "the run is done")
+
+
+SMALL = 5
+
+
+@pytest.mark.parametrize("how", ["register", "validate", "start", "retry", "patch"])
+async def test_what_is_larger_than_max_nodes_is_refused_wherever_it_comes_in(tmp_path, how):
+    async with bounded(tmp_path, max_nodes=SMALL) as server:
+        waiting = flat(SMALL)
+        waiting["nodes"][0] |= {"type": "wait", "config": {"signal": "go"}}
+        run = await server.start(waiting, wait=0)
+        larger = flat(SMALL + 1)
+        match how:
+            case "register":
+                answer = await server.post("/workflows", larger)
+            case "validate":
+                answer = await server.post("/workflows/validate", larger)
+            case "start":
+                answer = await server.post("/runs", {"definition": larger})
+            case "retry":
+                answer = await server.post(f"/runs/{run['run_id']}/retry", {"definition": larger})
+            case _:
+                node = {"op": "add", "path": "/nodes/-", "value": {"id": "more", "type": "input"}}
+                answer = await server.post(f"/runs/{run['run_id']}/patch", {"patch": [node]})
+        assert f"max_nodes is {SMALL}" in answer.text, answer.text
+        assert how == "validate" or answer.status_code == 422
+
+
+async def test_all_else_that_is_wrong_is_said_beside_it(tmp_path):
+    async with bounded(tmp_path, max_nodes=SMALL) as server:
+        larger = flat(SMALL + 1)
+        larger["nodes"][0]["type"] = "transfrom"
+        answer = (await server.post("/runs", {"definition": larger})).json()
+        assert {problem["code"] for problem in answer["problems"]} >= {"too_large", "unknown_type"}
+
+
+async def test_what_was_kept_when_more_was_allowed_begins_neither_alone_nor_as_a_child(tmp_path):
+    parent = {"name": "p", "nodes": [{"id": "c", "type": "workflow", "config": {"workflow": "w"}}]}
+    async with bounded(tmp_path) as server:
+        await server.ok("/workflows", flat(SMALL + 1))
+        done = await server.ok("/runs", {"workflow": "w", "wait_seconds": DEADLINE})
+    async with bounded(tmp_path, max_nodes=SMALL) as server:
+        for path, body in (("/runs", {"workflow": "w"}), (f"/runs/{done['run_id']}/rerun", {})):
+            answer = await server.post(path, body)
+            assert (answer.status_code, answer.json()["code"]) == (409, "limit_exceeded")
+        run = await server.start(parent)
+        assert (run["state"], f"max_nodes is {SMALL}" in run["error"]["message"]) == ("failed", True)
+
+
+def test_edges_and_items_of_maps_count():
+    bounds = Bounds(max_nodes=SMALL)
+    assert bounds.find_excess(compiled(flat(SMALL)).ir) is None
+    assert Bounds().find_excess(compiled(flat(SMALL + 1)).ir) is None
+    assert "6 nodes and 0 edges" in (bounds.find_excess(compiled(flat(SMALL + 1)).ir) or "")
+    chain = flat(SMALL)
+    for before, after in pairwise(chain["nodes"]):
+        after["dependencies"] = [before["id"]]
+    assert bounds.find_excess(compiled(chain).ir) is None
+    for number, node in enumerate(chain["nodes"]):
+        node["dependencies"] = [one["id"] for one in chain["nodes"][:number]]
+    assert "5 nodes and 10 edges" in (bounds.find_excess(compiled(chain).ir) or "")
+    maps = [{**mapping(1)["nodes"][0], "id": f"m{number}"} for number in range(3)]
+    assert "6 nodes and 0 edges" in (bounds.find_excess(compiled({"name": "w", "nodes": maps}).ir) or "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [({}, None), ({"auth": "keys"}, 8_000), ({"auth": "jwt", "max_nodes": 9}, 9), ({"max_nodes": 9}, 9)],
+)
+def test_only_a_server_that_is_open_takes_any_number_by_itself(settings, most):
+    assert bounds_of(Settings(**settings)).max_nodes == most

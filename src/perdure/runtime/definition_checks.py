@@ -17,6 +17,7 @@ from perdure.blobs import BlobDamaged, BlobMissing, BlobStore
 from perdure.budget import Budget, OverBudget
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.checks import find_content_refs
+from perdure.limits import Bounds
 from perdure.model import Compiled, DefinitionError, Problem, compile_definition, compile_text
 from perdure.model.blob_content import Inlined, inline
 from perdure.model.compilation import too_costly
@@ -43,11 +44,14 @@ PUT_IN_BYTES = 32 * 1024 * 1024
 
 
 class Checker:
-    def __init__(self, registry: Registry, blobs: BlobStore | None, find: Find | None = None) -> None:
+    def __init__(
+        self, registry: Registry, blobs: BlobStore | None, find: Find | None = None, bounds: Bounds | None = None
+    ) -> None:
         """Without a blob store, all blobs are assumed to exist; without `find`, all other workflows are."""
         self._registry = registry
         self._blobs = blobs
         self._find = find
+        self._bounds = bounds or Bounds()
 
     async def check_text(
         self, text: bytes, kind: Format | None, *, tenant: str = "default", budget: Budget | None = None
@@ -85,6 +89,8 @@ class Checker:
             return (too_costly(),)
         draft = None if compiled.draft is None else compiled.draft.ir
         ir = compiled.ir or draft
+        if ir is not None and (excess := self._bounds.find_excess(ir)):
+            problems.append(Problem("nodes", None, None, "too_large", excess))
         if ir is not None and self._find is not None:
             problems += await check_called(ir, tenant, self._find, beside)
         if ir is None or self._blobs is None:

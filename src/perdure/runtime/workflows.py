@@ -8,6 +8,7 @@ import msgspec
 
 from perdure.blobs import BlobStore
 from perdure.journal import Journal
+from perdure.limits import Bounds
 from perdure.model import Compiled, DefinitionError
 from perdure.model import ir as irs
 from perdure.model.ir import IR
@@ -26,12 +27,13 @@ class Workflows:
         blobs: BlobStore | None,
         *,
         coordinator: Callable[[], Coordinator | None],
+        bounds: Bounds | None = None,
     ) -> None:
         """`coordinator` gives that of this process, if it decides."""
         self._journal = journal
         self._library = library
         self._coordinator = coordinator
-        self.checker = Checker(registry, blobs, library.find_workflow)
+        self.checker = Checker(registry, blobs, library.find_workflow, bounds)
         """Decides whether a definition can be stored here."""
 
     async def register(self, compiled: Compiled, *, tenant: str = "default", checked: bool = False) -> tuple[IR, int]:

@@ -21,6 +21,7 @@ from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import NodeState, RunState, State
 from perdure.kernel.values import Error
+from perdure.limits import Bounds
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.continuations import child_notice
 from perdure.runtime.coordinator.fetcher import Fetcher
@@ -85,6 +86,7 @@ class Children:
         *,
         put: Callable[[Message], None],
         quarantine: Callable[[str, Exception], Awaitable[None]],
+        bounds: Bounds,
     ) -> None:
         self._journal = journal
         self._library = library
@@ -94,6 +96,7 @@ class Children:
         self._clock = clock
         self._put = put
         self._quarantine = quarantine
+        self._bounds = bounds
         self._waiting: deque[tuple[State, c.StartChild | c.StopChild]] = deque()
         self._orders: WeakValueDictionary[str, _Order] = WeakValueDictionary()
         """By child, the start or retry that is not decided yet: one lives as long as the message that carries it."""
@@ -158,6 +161,9 @@ class Children:
         except (BlobMissing, BlobDamaged, ContentLost, SchemaInvalid) as error:
             problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
             self._end(parent, effect.child, "failed", problem)
+            return
+        if excess := self._bounds.find_excess(ir):
+            self._end(parent, effect.child, "failed", Error("limit_exceeded", f"{effect.workflow}: {excess}"))
             return
         if problems:
             message = f"the inputs do not fit {effect.workflow}: {'; '.join(problems)}"

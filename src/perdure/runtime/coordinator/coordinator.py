@@ -176,6 +176,7 @@ class Coordinator:
             self.clock,
             put=self.put,
             quarantine=self._ward.quarantine,
+            bounds=self.publisher.bounds,
         )
 
     def _render(self, loaded: Loaded, address: Address) -> Task | c.Fail | None:

@@ -282,6 +282,8 @@ async def _gather(
         ir = await coordinator.library.get(name)
     except NotFound as error:
         raise _Turned(error.code, f"the workflow to {request.kind}: {error.message}") from None
+    if excess := coordinator.publisher.bounds.find_excess(ir):  # it may have been kept when more was allowed
+        raise _Turned("limit_exceeded", excess)
     adopted: tuple[c.Adopted, ...] = ()
     if source is not None and len(ir.nodes) < MANY_NODES:
         adopted = _prepare_rerun(request, source, ir)

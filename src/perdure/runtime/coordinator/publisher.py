@@ -65,7 +65,7 @@ class Publisher:
         self._quarantine = quarantine
         self.dispatcher = Dispatcher(window)
         self.limiter = Limiter(limits, self.dispatcher, clock, look, bounds.queues)
-        self._bounds = bounds
+        self.bounds = bounds
         self._pace = Pace(clock)
         self.fetched: dict[str, Fetched] = {}
         """By task in the dispatcher, the message that keeps what was fetched for it."""
@@ -88,7 +88,7 @@ class Publisher:
 
     def explain_overload(self) -> str:
         """Why no new run is accepted now; empty if one is. Existing runs go on either way."""
-        waiting, most = self.dispatcher.backlog, self._bounds.max_backlog
+        waiting, most = self.dispatcher.backlog, self.bounds.max_backlog
         if waiting < most:
             return ""
         return f"{waiting:,} tasks wait here already, and max_backlog is {most:,}; try again later, or add workers"
