@@ -92,7 +92,10 @@ ALLOWED: dict[str, set[str]] = {
     | MIDDLE,
     "testing": BASE | {"kernel", "expressions", "outcomes", "simulation"},
     # every operation, whoever asks: the API and the command line call it
-    "service": BASE | {"kernel", "contents", "threads", "runtime", "engine", "archive", "access"} | PORTS | MIDDLE,
+    "service": BASE
+    | {"kernel", "contents", "threads", "runtime", "engine", "archive", "access", "drawing"}
+    | PORTS
+    | MIDDLE,
     "api": BASE
     | {"kernel", "threads", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
     | PORTS

@@ -251,6 +251,7 @@ EQUAL_NAMES = {
     "parameters": "what a caller gave, read as values",
     "patches": OPERATIONS,
     "people": "the people of a run: at the terminal, and in the simulator",
+    "pictures": OPERATIONS,
     "problems": "what is wrong with a definition: found, and shown",
     "reader": "what arrived as text or bytes, read as values",
     "report": "the report on histories",

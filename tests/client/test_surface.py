@@ -80,6 +80,7 @@ def test_every_operation_of_the_api_is_an_operation_of_the_clients():
 OTHERWISE = {
     "as": "as_",
     "with": "with_",
+    "open": "opened",
     "object": "object_",
     "patch": "operations",
     "versions": "version",

@@ -92,6 +92,8 @@ OPERATIONS = {
     "runs.nodes": read("done", lambda on, run: on.runs.nodes(run, outputs=True)),
     "runs.node": read("done", lambda on, run: on.runs.node(run, "a")),
     "runs.definition": read("done", lambda on, run: on.runs.definition(run, at=2)),
+    "runs.graph": read("done", lambda on, run: on.runs.graph(run, at=2, direction="right")),
+    "runs.graph_svg": read("done", lambda on, run: on.runs.graph_svg(run)),
     "runs.working": read("waits", lambda on, run: on.runs.working(run)),
     "runs.events": read("done", lambda on, run: on.runs.events(run, limit=3)),
     "runs.follow": read("done", _follow),
@@ -110,7 +112,9 @@ OPERATIONS = {
     "runs.retry": change("waits", lambda on, run: on.runs.retry(run, reason="again")),
     "runs.rerun": change("waits", lambda on, run: on.runs.rerun(run, inputs={"n": 2})),
     "runs.patch": change("waits", lambda on, run: on.runs.patch(run, PATCH, dry_run=True)),
-    "workflows.validate": named("", lambda on, _: on.workflows.validate({"name": "x", "nodes": []})),
+    "workflows.validate": named(
+        "", lambda on, _: on.workflows.validate({"name": "x", "nodes": KINDS["done"]}, graph=True, canonical=True)
+    ),
     "workflows.register": named(
         "", lambda on, _: on.workflows.register({"name": "kept-done", "nodes": KINDS["done"]}, reason="again")
     ),
@@ -118,6 +122,8 @@ OPERATIONS = {
     "workflows.delete": named("kept-gone", _delete_workflow),
     "workflows.list": named("", lambda on, _: on.workflows.list(limit=2)),
     "workflows.get": named("kept-done", lambda on, name: on.workflows.get(name, version=1)),
+    "workflows.graph": named("kept-done", lambda on, name: on.workflows.graph(name, opened=["*"])),
+    "workflows.graph_svg": named("kept-done", lambda on, name: on.workflows.graph_svg(name, version=1)),
     "workflows.versions": named("kept-done", lambda on, name: on.workflows.versions(name)),
     "workflows.diff": named("kept-done", lambda on, name: on.workflows.diff(name, "1", "latest")),
     "workflows.users": named("kept-done", lambda on, name: on.workflows.users(name)),
@@ -171,6 +177,8 @@ OTHERWISE = {
     "runs.begin_rerun": "as `begin`",
     "runs.summary": "a row of `runs.list`",
     "runs.nodes_of": "a page of `runs.nodes`, of a state that is at hand",
+    "runs.plan_graph": "what `graph` asks, before it is drawn: HTTP compares its name with the one a reader has",
+    "workflows.plan_graph": "as of runs",
     "approvals.check_kept": "a rule that `rerun` asks",
 }
 """What a service has and a client has not, with the reason."""

@@ -25,6 +25,7 @@ from perdure.api import (
     keys,
     links,
     logs,
+    pictures,
     run_readings,
     runs,
     sessions,
@@ -45,7 +46,9 @@ from perdure.settings import Settings
 NOUNS: tuple[Routes, ...] = (
     runs.routes,
     run_readings.routes,
+    pictures.of_runs,
     workflows.routes,
+    pictures.of_workflows,
     approvals.routes,
     hooks.routes,
     dead_letters.routes,

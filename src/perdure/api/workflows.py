@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes
+from perdure.api.graph_schemas import ValidatedWith
 from perdure.api.parameters import Limit, Text, either
 from perdure.api.problem_details import BadBody
 from perdure.api.request_reader import Body, Query, definition_format, off_the_loop, read_bytes, read_json
@@ -58,11 +60,21 @@ async def register(call: Call, query: Register) -> Answer:
     return Answer(view, 201 if view["created"] else 200, {"Location": f"/api/v1/workflows/{view['name']}"})
 
 
-@routes.post("/workflows/validate", READ, s.Validated, sends=SENDS, audited=False)
-async def validate(call: Call) -> Any:
+class Validate(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    graph: Annotated[bool, Meta(description="Also its picture, as GET /workflows/{name}/graph gives it.")] = False
+    definition: Annotated[bool, Meta(description="Also its canonical form.")] = False
+    direction: Annotated[Literal["down", "right"], Meta(description="Where arrows of the picture lead.")] | None = None
+    opened: Annotated[
+        tuple[Annotated[str, Meta(max_length=200)], ...], Meta(description="The stacks of the picture to draw open.")
+    ] = msgspec.field(default=(), name="open")
+
+
+@routes.post("/workflows/validate", READ, ValidatedWith, sends=SENDS, audited=False)
+async def validate(call: Call, query: Validate) -> Any:
     """Compile a definition only; every problem at once, with its path. Nothing is stored or executed."""
     data, kind = await _read_definition(call)
-    return await call.service.workflows.validate(data, format=kind)
+    about = {"graph": query.graph, "canonical": query.definition, "direction": query.direction}
+    return await call.service.workflows.validate(data, format=kind, **about, opened=query.opened)
 
 
 class PatchWorkflow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

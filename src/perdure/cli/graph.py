@@ -15,7 +15,7 @@ from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.drawing import Layout, Marks, Picture
+    from perdure.drawing import Marks
     from perdure.model.ir import IR
 
 SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
@@ -64,13 +64,13 @@ def graph(
             f"{kind[1:].upper()} is not drawn here; write an SVG and convert it: -o {svg}, then rsvg-convert {svg} -o {output}"
         )
     ir, marks = _read_file(file, as_json) if file is not None else asyncio.run(_read_run(where, run_id or ""))
-    from perdure.drawing import draw, make_picture, plan_layout
+    from perdure.drawing import draw, make_picture
 
     if as_json:
         from perdure.cli.terminal.output import print_json
+        from perdure.drawing.plain_data import describe
 
-        picture = make_picture(ir, marks)
-        print_json(_as_data(picture, plan_layout(picture, direction=direction)))
+        print_json(describe(make_picture(ir, marks), direction=direction))
         return
     format_ = format_ or SUFFIXES.get(kind, "mermaid")
     text = draw(ir, format_, marks=marks, direction=direction)  # type: ignore[arg-type]
@@ -107,37 +107,3 @@ async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
         if not follower.state.irs:
             raise click.UsageError(f"the definition of run {name} is not kept there, so it cannot be drawn")
         return follower.state.ir, mark_run(follower.state, await follower.look())
-
-
-def _as_data(picture: Picture, layout: Layout) -> dict[str, Any]:
-    names = [box.id for box in picture.boxes]
-    return {
-        "name": picture.name,
-        "description": picture.description,
-        "direction": layout.direction,
-        "width": layout.width,
-        "height": layout.height,
-        "nodes": [
-            {
-                "id": box.id,
-                "type": box.type,
-                "detail": box.detail,
-                "notes": box.notes,
-                "state": box.state or None,
-                "place": place,
-            }
-            for box, place in zip(picture.boxes, layout.boxes, strict=True)
-        ],
-        "edges": [
-            {
-                "from": names[arrow.source],
-                "to": names[arrow.target],
-                "kind": arrow.kind,
-                "label": arrow.label or None,
-                "fate": arrow.fate or None,
-                "label_place": label,
-                "line": route,
-            }
-            for arrow, label, route in zip(picture.arrows, layout.labels, layout.routes, strict=True)
-        ],
-    }

@@ -15,6 +15,10 @@ def read_json(content: bytes) -> Any:
     return msgspec.json.decode(content)
 
 
+def read_text(content: bytes) -> str:
+    return content.decode()
+
+
 def read_bytes(content: bytes) -> bytes:
     return content
 

@@ -9,11 +9,12 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.client import views as v
-from perdure.client.http_calls import Call, delete, get, given, path_of, post, put
+from perdure.client.http_calls import Call, delete, get, given, path_of, post, put, read_text
 from perdure.client.operations import AsyncNoun, Noun, Page, Written, listing, operation
 
 PAGE = 100
 Format = Literal["json", "yaml"]
+Direction = Literal["down", "right"]
 
 
 Definition = Mapping[str, Any] | Written | str | bytes
@@ -52,9 +53,22 @@ class WorkflowsCalls:
         return msgspec.structs.replace(call, before=register_children(definition, reason))
 
     @operation
-    def validate(self, definition: Definition, *, format: Format = "yaml") -> Call[v.Validated]:
-        """Only compile a definition, and list every problem at once, with its path."""
-        return _definition("workflows", "validate", definition=definition, format=format)
+    def validate(
+        self,
+        definition: Definition,
+        *,
+        format: Format = "yaml",
+        graph: bool = False,
+        canonical: bool = False,
+        direction: Direction | None = None,
+        opened: Sequence[str] = (),
+    ) -> Call[v.ValidatedWith]:
+        """Only compile a definition, and list every problem at once, with its path. With `graph` also its picture, as
+        `graph` gives it, and with `canonical` the form it would be stored in."""
+        asked = {"graph": graph or None, "definition": canonical or None}
+        call = _definition("workflows", "validate", definition=definition, format=format)
+        query = {**asked, "direction": direction, "open": builtins.list(opened)}
+        return msgspec.structs.replace(call, query=query)
 
     @listing
     def list(self, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Workflow]]:
@@ -65,6 +79,29 @@ class WorkflowsCalls:
     def get(self, name: str, *, version: int | None = None, alias: str | None = None) -> Call[v.WorkflowDetails]:
         """A version with its definition, in the canonical form that always has `nodes` and `edges`."""
         return get("workflows", name, version=version, alias=alias)
+
+    @operation
+    def graph(
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        alias: str | None = None,
+        direction: Direction | None = None,
+        opened: Sequence[str] = (),
+    ) -> Call[v.Graph]:
+        """The nodes and edges of a version with their places. Nodes that are alike are stacked, but for the stacks that
+        are `opened`; `*` opens all."""
+        about = {"version": version, "alias": alias, "direction": direction, "open": builtins.list(opened)}
+        return get("workflows", name, "graph", **about)
+
+    @operation
+    def graph_svg(
+        self, name: str, *, version: int | None = None, alias: str | None = None, direction: Direction | None = None
+    ) -> Call[str]:
+        """A version as a picture (SVG)."""
+        call = get("workflows", name, "graph.svg", version=version, alias=alias, direction=direction)
+        return msgspec.structs.replace(call, read=read_text)
 
     @listing
     def versions(self, name: str, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.WorkflowVersion]]:

@@ -49,3 +49,10 @@ class AnswerLate(PerdureError):
 
     code = "answer_late"
     status = 504
+
+
+class TooLargeToDraw(PerdureError):
+    """A workflow has more edges than a picture can have."""
+
+    code = "too_large_to_draw"
+    status = 422

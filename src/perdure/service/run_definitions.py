@@ -25,7 +25,7 @@ _ASIDE_BYTES = 256 * 1024
 
 async def definition_of(engine: Engine, record: RunRecord, at: int | None) -> View:
     """The definition after event `at`, or now, in its canonical form; null where it is not kept."""
-    names, patches = await find_names(engine, record, at)
+    names, patches = await names_of(engine, record, at)
     try:
         stored = await engine.library.read(f"definition:{names[-1]}")
     except NotFound:
@@ -35,7 +35,7 @@ async def definition_of(engine: Engine, record: RunRecord, at: int | None) -> Vi
     return {"run_id": record.run_id, "hash": names[-1], "definition": definition, "patches": patches}
 
 
-async def find_names(engine: Engine, record: RunRecord, at: int | None = None) -> tuple[list[str], list[View]]:
+async def names_of(engine: Engine, record: RunRecord, at: int | None = None) -> tuple[list[str], list[View]]:
     """The hashes of the definitions that the run has followed, the present one last, and a view of each patch."""
     last = record.seq if at is None else at
     if last > record.seq:

@@ -7,11 +7,12 @@ with. It must not know HTTP or permissions.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from perdure.archive import LATEST, Alias, Archive, Share, VersionNote
+from perdure.drawing import Direction
 from perdure.errors import Conflict, NotFound, Refused
 from perdure.journal import WorkflowVersion
 from perdure.model import Compiled, DefinitionError
@@ -21,6 +22,7 @@ from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
 from perdure.service.patches import apply_patch
+from perdure.service.pictures import Graph, draw_graph
 from perdure.service.tenancy import Tenancy
 from perdure.service.versions import MOST_VERSION, get_version
 from perdure.service.views import View, page_view, problem_view, run_summary
@@ -41,11 +43,28 @@ class Workflows:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    async def validate(self, definition: Definition, *, format: Format = "yaml") -> View:
-        """Only compile a definition, and list every problem at once. Nothing is executed and nothing stored."""
+    async def validate(
+        self,
+        definition: Definition,
+        *,
+        format: Format = "yaml",
+        graph: bool = False,
+        canonical: bool = False,
+        direction: Direction | None = None,
+        opened: Sequence[str] = (),
+    ) -> View:
+        """Only compile a definition, and list every problem at once. Nothing is executed and nothing stored. With `graph`
+        also its picture, as `graph` gives it, and with `canonical` the form it would be stored in."""
         compiled = await self._compile(definition, format)
         problems = [problem_view(one) for one in compiled.problems]
-        return {"valid": compiled.ir is not None, "hash": compiled.ir and compiled.ir.hash, "problems": problems}
+        ir = compiled.ir
+        view: View = {"valid": ir is not None, "hash": ir and ir.hash, "problems": problems}
+        if canonical:
+            view["definition"] = compiled.definition
+        if graph:
+            wanted = None if ir is None else self._wanted(ir.hash, direction, opened)
+            view["graph"] = wanted and msgspec.json.decode(await draw_graph(wanted, compiled.get_ir()))
+        return view
 
     async def register(self, definition: Definition | Compiled, *, format: Format = "yaml", reason: str = "") -> View:
         """Store a definition as a version of its workflow. One that the caller has compiled is checked here for what
@@ -131,11 +150,53 @@ class Workflows:
 
     async def get(self, name: str, *, version: int | None = None, alias: str | None = None) -> View:
         """A version with its definition, in the canonical form that always has `nodes` and `edges`."""
+        found = await self._get(name, version, alias)
+        return {**await self._with_note(found), "definition": await self._definition(found)}
+
+    async def _get(self, name: str, version: int | None, alias: str | None) -> WorkflowVersion:
         if version is not None and alias:
             message = "give either version or alias"
             raise Invalid(message, [Trouble("alias", "conflicting_keys", message)])
-        found = await get_version(self._tenancy, name, alias or "" if version is None else str(version))
-        return {**await self._with_note(found), "definition": await self._definition(found)}
+        return await get_version(self._tenancy, name, alias or "" if version is None else str(version))
+
+    async def graph(
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        alias: str | None = None,
+        direction: Direction | None = None,
+        opened: Sequence[str] = (),
+    ) -> View:
+        """The nodes and edges of a version with their places. Nodes that are alike are stacked, but for the stacks that
+        are `opened`; `*` opens all."""
+        found = await self.plan_graph(name, version=version, alias=alias, direction=direction, opened=opened)
+        view: View = msgspec.json.decode(await found.draw())
+        return view
+
+    async def graph_svg(
+        self, name: str, *, version: int | None = None, alias: str | None = None, direction: Direction | None = None
+    ) -> str:
+        """A version as a picture (SVG)."""
+        found = await self.plan_graph(name, version=version, alias=alias, direction=direction, format="svg")
+        return (await found.draw()).decode()
+
+    async def plan_graph(
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        alias: str | None = None,
+        direction: Direction | None = None,
+        opened: Sequence[str] = (),
+        format: Literal["json", "svg"] = "json",
+    ) -> Graph:
+        found = await self._get(name, version, alias)
+        return msgspec.structs.replace(self._wanted(found.ir_hash, direction, opened), format=format)
+
+    def _wanted(self, ir: str, direction: Direction | None, opened: Sequence[str]) -> Graph:
+        about: dict[str, Any] = {"library": self._engine.library, "tenant": self._tenancy.tenant}
+        return Graph(**about, ir=ir, direction=direction, opened=tuple(opened))
 
     @listing
     async def versions(self, name: str, *, limit: int = 100, cursor: str | None = None) -> View:

@@ -62,6 +62,16 @@ from perdure.client.views.general import (
     WorkingTask,
     WorkingTasks,
 )
+from perdure.client.views.graph_views import (
+    ArrowKind,
+    Graph,
+    GraphEdge,
+    GraphNode,
+    GraphStack,
+    Line,
+    Rectangle,
+    ValidatedWith,
+)
 from perdure.client.views.reading_views import RunDefinition, RunPatch
 from perdure.client.views.session_views import Session
 
@@ -72,6 +82,7 @@ __all__ = [
     "Approval",
     "ApprovalDetails",
     "ApprovalLinks",
+    "ArrowKind",
     "Attempt",
     "AuditEntry",
     "AuditVerdict",
@@ -88,8 +99,13 @@ __all__ = [
     "Error",
     "Event",
     "Explanation",
+    "Graph",
+    "GraphEdge",
+    "GraphNode",
+    "GraphStack",
     "IssuedKey",
     "Key",
+    "Line",
     "LogLine",
     "ManyChanged",
     "Me",
@@ -105,6 +121,7 @@ __all__ = [
     "Patched",
     "Problem",
     "Queue",
+    "Rectangle",
     "Registered",
     "Run",
     "RunDefinition",
@@ -118,6 +135,7 @@ __all__ = [
     "Session",
     "Step",
     "Validated",
+    "ValidatedWith",
     "Worker",
     "Workflow",
     "WorkflowDeleted",
