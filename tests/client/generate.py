@@ -23,7 +23,7 @@ Written by `python -m tests.client.generate` from the schemas of the API, as a t
 from __future__ import annotations
 '''
 TYPING = "from typing import Any, Literal, NotRequired, TypedDict"
-LEFT_OUT = {"View", "Health", "Workers", "ProblemDetails", "UserPage"}
+LEFT_OUT = {"View", "Health", "Workers", "ProblemDetails", "UserPage", "EventPage"}
 
 
 def generate() -> dict[str, str]:

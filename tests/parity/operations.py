@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from perdure.service import Service
-from perdure.service.runs import public_event
+from perdure.service.run_events import public_event
 from tests.parity.world import KINDS
 
 NOWHERE = "nobody"
@@ -95,7 +95,7 @@ OPERATIONS = {
     "runs.graph": read("done", lambda on, run: on.runs.graph(run, at=2, direction="right")),
     "runs.graph_svg": read("done", lambda on, run: on.runs.graph_svg(run)),
     "runs.working": read("waits", lambda on, run: on.runs.working(run)),
-    "runs.events": read("done", lambda on, run: on.runs.events(run, limit=3)),
+    "runs.events": read("done", lambda on, run: on.runs.events(run, before=4, node="a", outputs=False)),
     "runs.follow": read("done", _follow),
     "runs.logs": read("done", lambda on, run: on.runs.logs(run)),
     "runs.path": read("done", lambda on, run: on.runs.path(run)),

@@ -205,17 +205,47 @@ async def node(call: Call, query: AtPoint) -> Any:
     return await call.service.runs.node(call.path("run_id"), call.path("node"), at=query.at)
 
 
-class ListEvents(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListSteps(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: Annotated[Sequence, Meta(description=AFTER_DESCRIPTION)] = 0
     cursor: Annotated[str, Meta(description="The same as `after`.", pattern="^[0-9]{1,15}$")] | None = None
     limit: Limit = 100
 
 
+class ListEvents(ListSteps, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    before: (
+        Annotated[
+            Sequence, Meta(description="Only events before this number, the newest first; `cursor` then is this.")
+        ]
+        | None
+    ) = None
+    node: Annotated[Text, Meta(description="Only events about this node.")] | None = None
+    type: Annotated[
+        tuple[Annotated[str, Meta(max_length=100)], ...],
+        Meta(description="Only events of these types; may be given several times."),
+    ] = ()
+    outputs: Annotated[
+        bool, Meta(description="Whether the values of users are shown; `omitted` names those left out.")
+    ] = True
+
+
 @routes.get("/runs/{run_id}/events", READ, s.EventPage)
 async def events(call: Call, query: ListEvents) -> Any:
-    """List the events of a run, in order: everything that happened to it."""
-    after = sequence(query.cursor, query.after)
-    return await call.service.runs.events(call.path("run_id"), after=after, limit=query.limit).first()
+    """List the events of a run, in order: everything that happened to it.
+
+    With `before` the newest come first. A page may have fewer than `limit`, or none, though there are more: at most 50,000
+    events are looked at for one.
+    """
+    pages = call.service.runs.events(
+        call.path("run_id"),
+        after=query.after,
+        before=query.before,
+        node=query.node,
+        type=query.type,
+        outputs=query.outputs,
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    return await pages.first()
 
 
 class Follow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -267,7 +297,7 @@ async def state(call: Call, query: StateAt) -> Any:
 
 
 @routes.get("/runs/{run_id}/path", READ, s.StepPage)
-async def path(call: Call, query: ListEvents) -> Any:
+async def path(call: Call, query: ListSteps) -> Any:
     """List the edges that a run took, in order, with the rule that chose each."""
     after = sequence(query.cursor, query.after)
     return await call.service.runs.path(call.path("run_id"), after=after, limit=query.limit).first()

@@ -245,11 +245,14 @@ class Event(View, frozen=True, kw_only=True):
     visit: Maybe[int] = UNSET
     attempt: Maybe[int] = UNSET
     data: dict[str, Any]
+    omitted: Maybe[list[str]] = UNSET
+    """The fields of `data` that were left out."""
 
 
 class EventPage(View, frozen=True, kw_only=True):
     items: list[Event]
     next_cursor: str | None
+    last_seq: int
 
 
 class Step(View, frozen=True, kw_only=True):

@@ -113,10 +113,22 @@ class RunsCalls(RunReadingsCalls):
 
     @listing
     def events(
-        self, run_id: str, *, after: int = 0, limit: int = PAGE, cursor: str | None = None
+        self,
+        run_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        node: str | None = None,
+        type: str | Sequence[str] = (),
+        outputs: bool = True,
+        limit: int = PAGE,
+        cursor: str | None = None,
     ) -> Call[Page[v.Event]]:
-        """Everything that happened to a run so far, in order."""
-        return get("runs", run_id, "events", after=after, limit=limit, cursor=cursor)
+        """Everything that happened to a run so far, in order, or with `before` the newest first. Without `outputs`, the
+        values of users are left out."""
+        types = [type] if isinstance(type, str) else builtins.list(type)
+        which = {"after": after, "before": before, "node": node, "type": types, "outputs": None if outputs else False}
+        return get("runs", run_id, "events", **which, limit=limit, cursor=cursor)
 
     @streaming
     def stream(self, run_id: str, *, after: int = 0, with_: Literal["working"] | None = None) -> Call[v.Event]:

@@ -537,7 +537,7 @@ AnyEvent = (
 
 TYPES: dict[str, type[Event]] = {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
 
-_VALUES: dict[type[Event], tuple[str, ...]] = {
+VALUES: dict[type[Event], tuple[str, ...]] = {
     cls: tuple(field.name for field in msgspec.structs.fields(cls) if field.type is Any or field.name == "overrides")
     for cls in AnyEvent.__args__
 }
@@ -555,7 +555,7 @@ def encode(event: Event) -> bytes:
     try:
         return _encoder.encode(event)
     except segments.HasSegments:
-        packed = {name: segments.pack(getattr(event, name), secrets=False) for name in _VALUES[type(event)]}
+        packed = {name: segments.pack(getattr(event, name), secrets=False) for name in VALUES[type(event)]}
         return _encoder.encode(msgspec.structs.replace(event, refs=True, **packed))
 
 
@@ -571,7 +571,7 @@ def decode(data: bytes) -> AnyEvent:
 
 def _unpack(event: AnyEvent) -> AnyEvent:
     try:
-        values = {name: segments.unpack(getattr(event, name), secrets=False) for name in _VALUES[type(event)]}
+        values = {name: segments.unpack(getattr(event, name), secrets=False) for name in VALUES[type(event)]}
     except segments.BadSegment as error:
         raise UnknownEvent(f"cannot read event {event.seq}: {error}") from None
     return msgspec.structs.replace(event, refs=False, **values)
@@ -581,7 +581,7 @@ def refs_of(event: Event) -> set[str]:
     """The refs of the blobs an event names."""
     whole = (getattr(event, name, None) for name in ("output_ref", "outputs_ref"))
     found = {ref for ref in whole if ref is not None}
-    for name in _VALUES[type(event)]:
+    for name in VALUES[type(event)]:
         found |= segments.find_refs(getattr(event, name))
     return found
 

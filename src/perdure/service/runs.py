@@ -16,7 +16,6 @@ import msgspec
 from perdure.budget import ANSWER_BYTES, Budget
 from perdure.errors import NotFound, Refused
 from perdure.journal import Page, RunFilter, RunRecord, StoredEvent
-from perdure.kernel import events as e
 from perdure.kernel.explain import explain
 from perdure.kernel.run_view import nodes_view
 from perdure.kernel.seen import JOURNAL, Seen
@@ -26,7 +25,6 @@ from perdure.runtime.coordinator.children import explain_children
 from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.coordinator.work_reports import list_seen
-from perdure.runtime.portions import in_portions
 from perdure.service.approvals import Approvals
 from perdure.service.attempts import attempts_of
 from perdure.service.diffs import diff_runs
@@ -34,6 +32,7 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
 from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
+from perdure.service.run_events import EventsAsked, read_page
 from perdure.service.run_readings import Readings
 from perdure.service.starts import Started, hash_of
 from perdure.service.tenancy import refuse_sealed
@@ -201,20 +200,27 @@ class Runs(Readings):
         return {"tasks": list_seen(state, await self._seen(state))}
 
     @listing
-    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000, cursor: str | None = None) -> View:
-        """A page of events, in order: at most `limit`, fewer where they are large."""
+    async def events(
+        self,
+        run_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        node: str | None = None,
+        type: str | Sequence[str] = (),
+        outputs: bool = True,
+        limit: int = 1000,
+        cursor: str | None = None,
+    ) -> View:
+        """A page of events, in order, or with `before` the newest first: at most `limit`, fewer where they are large or
+        where few are wanted. Without `outputs`, without the values of users."""
         record = await self._tenancy.get_run(run_id)
-        after = after if cursor is None else int(cursor)
-        stored = await self._engine.journal.read_events(record.run_id, after, limit + 1)
-        items: builtins.list[View] = []
-        weight = 0
-        async for portion in in_portions(self._engine.clock, stored[:limit]):
-            items += map(public_event, portion)
-            weight += sum(len(one.body) for one in portion)
-            if weight > self._tenancy.budget.bytes and not self._tenancy.owner:
-                break  # large events make a shorter page
-        more = len(items) < len(stored)
-        return {"items": items, "next_cursor": str(items[-1]["seq"]) if more else None}
+        if cursor is not None:
+            after, before = (int(cursor), None) if before is None else (after, int(cursor))
+        types = (type,) if isinstance(type, str) else tuple(type)
+        asked = EventsAsked(after=after, before=before, node=node, types=types, outputs=outputs)
+        most = None if self._tenancy.owner else self._tenancy.budget.bytes
+        return await read_page(self._engine, record, asked, limit, most)
 
     async def follow(
         self, run_id: str, after: int = 0, *, working: bool = False
@@ -480,14 +486,6 @@ def explain_nodes(
     views = nodes_view(state)
     waiting = [name for name, view in views.items() if view["state"] != "completed"]
     return {name: explain(state, name, seen) for name in waiting[:most]}
-
-
-def public_event(stored: StoredEvent) -> dict[str, Any]:
-    try:
-        return e.public(e.decode(stored.body))
-    except (e.UnknownEvent, msgspec.MsgspecError) as error:  # the other events are shown all the same
-        about = {"seq": stored.seq, "type": stored.type, "version": 0, "at": stored.at, "counter": 0}
-        return {**about, "data": {"problem": f"this event cannot be read: {error}"[:500]}}
 
 
 __all__ = ["DefinitionError", "NotFound", "PatchInvalid", "Runs", "explain_nodes"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,18 +13,28 @@ from perdure.cli.lists import say_more
 from perdure.cli.terminal.output import compact, instant, on_terminal, print_page, print_table, say_zone
 from perdure.cli.where import Where, where_options
 
+if TYPE_CHECKING:
+    from perdure.cli.backend import Backend
+
 
 @click.command()
 @click.argument("run_id", metavar="ID")
 @position_options("SEQ", "Only those after this number; the same as --cursor.")
+@click.option("--node", metavar="NODE", help="Only what is about this node.")
+@click.option("--type", "types", metavar="TYPE", multiple=True, help="Only events of this type; can be repeated.")
 @where_options
 @json_option
-def events(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> None:
+def events(
+    run_id: str, after: int, limit: int, node: str | None, types: tuple[str, ...], where: Where, as_json: bool
+) -> None:
     """Show the journal of a run: everything that happened, in order."""
     from perdure.cli.backend import read_run
     from perdure.kernel.run_ids import place
 
-    page = asyncio.run(read_run(where, run_id, lambda backend: backend.runs.events, after, limit))
+    def listed(backend: Backend) -> Any:
+        return functools.partial(backend.runs.events, node=node, type=types)
+
+    page = asyncio.run(read_run(where, run_id, listed, after, limit))
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return

@@ -212,6 +212,8 @@ class Event(TypedDict):
     visit: NotRequired[int]
     attempt: NotRequired[int]
     data: dict[str, Any]
+    omitted: NotRequired[list[str]]
+    """The fields of `data` that were left out."""
 
 
 class Step(TypedDict):
