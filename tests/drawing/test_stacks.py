@@ -82,5 +82,5 @@ def test_no_node_and_no_edge_is_lost_in_a_stack(picture, count, data):
     assert len(drawn.names) == len(set(drawn.names))
     for stack in stacks:  # what a member has, each member has
         for number in stack.boxes:
-            ends = {(one.target, one.kind, one.label) for one in wide.arrows if one.source == number}
-            assert ends == {(one.target, one.kind, one.label) for one in wide.arrows if one.source == stack.boxes[0]}
+            leads = {(one.target, one.kind, one.label) for one in wide.arrows if one.source == number}
+            assert leads == {(one.target, one.kind, one.label) for one in wide.arrows if one.source == stack.boxes[0]}
