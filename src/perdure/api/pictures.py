@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -70,14 +70,14 @@ async def graph_svg(call: Call, query: RunPicture) -> Response:
 @of_workflows.get("/workflows/{name}/graph", Permission.WORKFLOWS_READ, Graph, also={304: None})
 async def workflow_graph(call: Call, query: WorkflowGraph) -> Response:
     """Get the nodes and edges of a workflow with their places: the highest version, unless one is given."""
-    which = {"version": query.version, "alias": query.alias, "direction": query.direction}
+    which: dict[str, Any] = {"version": query.version, "alias": query.alias, "direction": query.direction}
     return await _answer(call, await call.service.workflows.plan_graph(call.path("name"), **which, opened=query.opened))
 
 
 @of_workflows.get("/workflows/{name}/graph.svg", Permission.WORKFLOWS_READ, SVG, also={304: None})
 async def workflow_graph_svg(call: Call, query: WorkflowPicture) -> Response:
     """Get a workflow as a picture: the highest version, unless one is given."""
-    which = {"version": query.version, "alias": query.alias, "direction": query.direction}
+    which: dict[str, Any] = {"version": query.version, "alias": query.alias, "direction": query.direction}
     return await _answer(call, await call.service.workflows.plan_graph(call.path("name"), **which, format="svg"))
 
 

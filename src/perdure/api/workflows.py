@@ -73,7 +73,7 @@ class Validate(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def validate(call: Call, query: Validate) -> Any:
     """Compile a definition only; every problem at once, with its path. Nothing is stored or executed."""
     data, kind = await _read_definition(call)
-    about = {"graph": query.graph, "canonical": query.definition, "direction": query.direction}
+    about: dict[str, Any] = {"graph": query.graph, "canonical": query.definition, "direction": query.direction}
     return await call.service.workflows.validate(data, format=kind, **about, opened=query.opened)
 
 
