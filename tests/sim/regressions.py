@@ -74,6 +74,7 @@ FOUND: dict[int, str] = {
     1393348: "of the checker: a continuation that was on its way to the journal was missed there (J5)",
     1193825: "a partition was taken again under the same epoch while its runs were listed, and they were not listed anew (R2)",
     914117: "a run that was cancelled by force and compensated let a worker go on that the journal did not know of (rule 29)",
+    1859833: "of the checker: an approval that a patch put before a loop under way was taken for its guard (E6)",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

@@ -43,8 +43,9 @@ def _asks(node: Node) -> tuple[str | None, dict[str, object]]:
 
 def _without(model: Model, graph: Graph, person: str) -> set[str]:
     """The nodes that paths lead to when this person approves nothing. A node that has begun leads on,
-    whatever a patch put before it since."""
-    found = [name for name, edges in graph.incoming.items() if not edges or _has_run(model, name)]
+    whatever a patch put before it since: in a loop, through the looping node, to all of that loop."""
+    begun = {act.node for act in model.acts.values() if _was_let(act)}
+    found = [name for name, edges in graph.incoming.items() if not edges or name in begun]
     reached, failed = set(found), set[str]()
     while found:
         name = found.pop()
@@ -72,7 +73,11 @@ def _without(model: Model, graph: Graph, person: str) -> set[str]:
 
 def _has_run(model: Model, name: str) -> bool:
     act = model.acts.get((name, (), None))
-    return act is not None and act.state in _HAS_RUN and not act.unlet
+    return act is not None and _was_let(act)
+
+
+def _was_let(act: Act) -> bool:
+    return act.state in _HAS_RUN and not act.unlet
 
 
 def _is_given(model: Model, person: str) -> bool:

@@ -428,6 +428,11 @@ def latest(state: State, node: int, prefix: Scope, ir: int) -> Activation | None
     return state.activations.get(key_of(node, scope))
 
 
+def is_latest(state: State, activation: Activation) -> bool:
+    """Whether the activation is what its node stands for now: in loops, that of the last iteration."""
+    return not activation.scope or latest(state, activation.node, (), activation.ir) is activation
+
+
 def head_of(state: State, run: LoopRun) -> Activation:
     """The activation of the loop's head in its current iteration."""
     loop = state.node_in(run.ir, run.loop).loop

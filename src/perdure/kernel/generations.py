@@ -7,7 +7,17 @@ made ready again; whatever was decided only by those (a skip behind them, an edg
 from __future__ import annotations
 
 from perdure.kernel.causal_past import find_lacking, is_unrouted
-from perdure.kernel.edges import in_closed_iteration, is_unlet, latest, set_state, speaks_outside, touch, uncount, unfix
+from perdure.kernel.edges import (
+    in_closed_iteration,
+    is_latest,
+    is_unlet,
+    latest,
+    set_state,
+    speaks_outside,
+    touch,
+    uncount,
+    unfix,
+)
 from perdure.kernel.events import Scope
 from perdure.kernel.state import (
     ENDED,
@@ -140,26 +150,37 @@ def decided_anew(state: State, again: set[int]) -> set[int]:
     return found
 
 
-def kept_waiting(state: State) -> set[int]:
+def kept_waiting(state: State) -> dict[int, Activation]:
     """The nodes that were done or reached before, and go on only when something before them has been done again
-    (rule 26)."""
+    (rule 26); in a loop, as its last iteration has them."""
     behind: dict[int, list[Activation]] = {}
     waiting: list[int] = []
     for activation in state.activations.values() if state.generation > 1 else ():
         if activation.state is N.PENDING or activation.state in OPEN:
             waiting.append(activation.node)
-        if activation.scope or activation.item >= 0 or not activation.fired:
-            continue
-        if activation.state in ENDED or not activation.scheduled_seq:
-            for source, status in activation.edges.items():
-                if status in (TAKEN, ERROR):
-                    behind.setdefault(source, []).append(activation)
-    found = set[int]()
+        if activation.item < 0 and is_latest(state, activation):
+            for source in waits_for(state, activation):
+                behind.setdefault(source, []).append(activation)
+    found = dict[int, Activation]()
     while waiting:
         for activation in behind.pop(waiting.pop(), ()):
-            found.add(activation.node)
+            found[activation.node] = activation
             waiting.append(activation.node)
     return found
+
+
+def waits_for(state: State, activation: Activation) -> list[int]:
+    """The nodes that an activation which was done or reached before builds upon; in a loop, also those that its join is
+    decided anew by, though its iteration stays."""
+    if activation.fired:
+        if activation.state not in ENDED and activation.scheduled_seq:
+            return []
+        return [source for source, status in activation.edges.items() if status in (TAKEN, ERROR)]
+    if not activation.scope or activation.state is not N.PENDING:
+        return []
+    ir = state.irs[activation.ir]
+    sources = [ir.edges[number].source for number in state.pinned(activation).edges_in]
+    return [source for source in sources if activation.edges.get(source, TAKEN) in (TAKEN, ERROR)]
 
 
 def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation], reopened: list[LoopRun]) -> None:

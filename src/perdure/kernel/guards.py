@@ -19,7 +19,7 @@ from typing import Any
 from perdure.budget import Budget, OverBudget
 from perdure.kernel.causal_past import is_unrouted
 from perdure.kernel.edges import is_new, is_unlet, went_aside
-from perdure.kernel.generations import decided_anew, kept_waiting, may_run_again
+from perdure.kernel.generations import decided_anew, kept_waiting, may_run_again, waits_for
 from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
 from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node
 
@@ -64,8 +64,8 @@ def _check(state: State, old: IR, new: IR, people: list[int]) -> Iterator[str]:
     told = set[int]()
     budget = Budget(steps=MOST_STEPS)
     generations = [set[int](), undone] if undone else [undone]
-    waiting = kept_waiting(state)
-    for again, kept, repaired in product(generations, [set[int](), waiting] if waiting else [waiting], (False, True)):
+    none, waiting = dict[int, Activation](), kept_waiting(state)
+    for again, kept, repaired in product(generations, [none, waiting] if waiting else [waiting], (False, True)):
         for index, lost in _lost(state, old, new, bit, budget, again, kept, repaired=repaired):
             person = next((person for person in people if bit[person] & lost & ~given), None)
             if person is None or index in told:
@@ -87,7 +87,7 @@ def _lost(
     bit: dict[int, int],
     budget: Budget,
     again: set[int],
-    kept: set[int],
+    kept: dict[int, Activation],
     *,
     repaired: bool,
 ) -> Iterator[tuple[int, int]]:
@@ -196,7 +196,7 @@ class _Ways:
         budget: Budget,
         redone: Collection[int] = (),
         anew: Collection[int] = (),
-        kept: Collection[int] = (),
+        kept: dict[int, Activation] | None = None,
         *,
         repaired: bool,
     ) -> None:
@@ -214,7 +214,7 @@ class _Ways:
         self._trusted = trusted
         self._redone = redone
         self._anew = anew
-        self._kept = kept
+        self._kept = kept or {}
         self._repaired = repaired
         self._all = (1 << len(bit)) - 1
         size = len(ir.nodes)
@@ -229,12 +229,13 @@ class _Ways:
         self._root = list(range(size))
         """The node it is always reached together with: of two nodes with one root, neither is reached without
         the other. By default itself."""
-        called = [self._all if _is_turning(state, ir, index) else 0 for index in range(size)]
+        called = [0] * size
+        turning = {index for index in range(size) if _is_turning(state, ir, index)}
         order = topological(ir)
         while True:
             before = (list(self.free), list(self._skip), list(self._broken)) if self._kept or self._is_mixed() else None
             for index in order:
-                self._look(index, called[index])
+                self._look(index, called[index] | (self._past(index) if index in turning else 0))
             again = before is not None and before != (self.free, self._skip, self._broken)
             for index in order:  # a loop that goes back activates its head, whatever the head depends on
                 node = ir.nodes[index]
@@ -287,7 +288,7 @@ class _Ways:
         """Whether the node has an outcome that is kept, and is not routed yet."""
         if index not in self._kept or index in self._redone:
             return False
-        return is_unrouted(self._state.activations[key_of(index, ())])
+        return not self._kept[index].scope and is_unrouted(self._kept[index])
 
     def _above(self, index: int) -> int:
         return self.above[index] if index < len(self.above) else 0
@@ -326,16 +327,19 @@ class _Ways:
             self._root[index] = index
 
     def _past(self, index: int) -> int:
-        """Approvals without which a node that has run leads on. One that is kept waits for all it was activated by."""
+        """Approvals without which a node that has run leads on, and the head of a loop that has begun. One that is kept
+        waits for all it was activated by."""
         if index not in self._kept:
             return self._all
-        activation, found = self._state.activations[key_of(index, ())], self._all
+        activation, found = self._kept[index], self._all
         ir = self._state.irs[activation.ir]
+        sources = waits_for(self._state, activation)
         for number in self._state.pinned(activation).edges_in:
             edge = ir.edges[number]
-            if activation.edges.get(edge.source) in (TAKEN, ERROR):
+            if edge.source in sources:
                 self._budget.spend(self._cost)
-                found &= self.free[edge.source] if edge.source in self._kept else self._edge(ir, edge)[0]
+                known = edge.source in self._kept and edge.source < len(self.free)
+                found &= self.free[edge.source] if known else self._edge(ir, edge)[0]
         return found
 
     def _join_all(self, index: int, seen: list[tuple[Edge, int, int, int]]) -> None:

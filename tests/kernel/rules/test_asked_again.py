@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
-from tests.kernel.rules.graphs import UNDO, human, node, start, undone, violations
+from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, human, node, start, undone, violations
 from tests.kernel.rules.test_patches import patch
 
 WITHOUT = "'pay' runs only after the approval 'ask'; it would run without it"
@@ -169,4 +169,68 @@ def test_rule_39_what_is_routed_and_waits_for_its_past_is_guarded_by_that():
     undone(run, "ask")
     run.tell(c.Retry)
     refused(run, ask(), node("done", "ask"), node("mid", "done"), node("pay"), *REST)
+    assert violations(run) == []
+
+
+LOOP = (node("h", "ask"), node("x", "h", loop=again("h")))
+
+
+def ends(run: Any, name: str, output: Any = None, scope: tuple[int, ...] = ()) -> None:
+    """`f` fails while this node runs, which completes then: its outcome is kept."""
+    run.begin(name, scope=scope)
+    run.fail("f")
+    run.complete(name, output, scope=scope)
+
+
+def breaks(run: Any, name: str, output: Any = None, scope: tuple[int, ...] = ()) -> None:
+    run.begin(name, scope=scope)
+    run.fail("f")
+    run.fail(name, scope=scope)
+
+
+H, H2 = ("h", None, (1,)), ("h", None, (2,))
+BACK, LEFT = ("x", AGAIN, (1,)), ("x", DONE, (1,))
+
+
+@pytest.mark.parametrize(
+    ("done", "last", "how"),
+    [
+        pytest.param([], H, ends, id="its head is kept"),
+        pytest.param([H], LEFT, ends, id="its end is kept"),
+        pytest.param([H], LEFT, breaks, id="its end failed"),
+        pytest.param([H, BACK], H2, ends, id="it came back"),
+        pytest.param([H, BACK], H2, breaks, id="its head came back and failed"),
+        pytest.param([H, LEFT], ("mid", None, ()), ends, id="it is left"),
+    ],
+)
+def test_rule_39_what_waits_behind_a_loop_waits_for_the_approval_that_is_asked_again_before_it(done, last, how):
+    """The loop has begun, and goes on only when `ask` has been given again: a patch that freed `pay` of it was taken."""
+    rest = (*LOOP, node("mid", "x"))
+    run = start(ask(), *rest, node("pay", "mid"), *REST, **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    for one in done:
+        run.complete(*one)
+    how(run, *last)
+    undone(run, "ask")
+    run.tell(c.Retry)
+    assert (run.state_of("ask"), run.state_of("pay")) == ("queued", "pending")
+    refused(run, ask(), *rest, node("pay"), *REST)
+    refused(run, ask(), *rest, node("go"), node("pay", "go"), *REST)
+    patch(run, ask(), *rest, node("pay", {"node": "mid", "required": True}, "log"), node("log"), *REST, **UNDONE)
+    assert run.refused is None, run.refused
+    assert violations(run) == []
+
+
+def test_rule_39_an_approval_inside_a_loop_guards_what_waits_behind_an_outcome_kept_after_that():
+    body = (node("h"), human("ask", "h", compensator=UNDO), node("x", "ask", loop=again("h")), node("mid", "x"))
+    run = start(*body, node("pay", "mid"), node("f"), **UNDONE)
+    run.complete("h", scope=(1,))
+    run.vote(run.ask("ask", scope=(1,)), "approve")
+    run.complete("x", DONE, (1,))
+    ends(run, "mid")
+    run.begin("ask", scope=(1,), undo=True)
+    run.complete("ask", scope=(1,), undo=True)
+    run.tell(c.Retry)
+    assert (run.state_of("ask", (1,)), run.state_of("pay")) == ("queued", "pending")
+    refused(run, *body, node("pay"), node("f"))
     assert violations(run) == []

@@ -11,7 +11,7 @@ from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel.guards import at_least
 from tests.kernel.driver import Run, compiled
-from tests.kernel.rules.graphs import again, human, node, start
+from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, start, violations
 
 WITHOUT = "'pay' runs only after the approval 'ask'; it would run without it"
 
@@ -61,6 +61,38 @@ def test_rule_39_a_no_that_leaves_its_loop_leads_on_to_nothing_that_a_patch_lets
     run = start(*body, node("q", required, "o"), node("pay", "q"))
     patch(run, *body, node("q", required, "o", on_failure="continue"), node("pay", "q"))
     assert WITHOUT in run.refused.message
+
+
+@pytest.mark.parametrize("output", [DONE, AGAIN])
+def test_rule_39_a_loop_that_has_begun_was_never_guarded_by_what_a_patch_put_before_its_head(output):
+    """Its head runs without `sign`, in each iteration, and what is behind the loop with it (seed 1859833)."""
+    rest = (node("x", "h", loop=again("h")), node("pay", "x"))
+    run = start(node("h"), *rest)
+    patch(run, human("sign"), node("h", "sign"), *rest)
+    patch(run, human("sign"), node("h", "sign"), *rest, node("log"))
+    assert run.refused is None
+    run.complete("h", scope=(1,))
+    run.complete("x", output, scope=(1,))
+    if output == AGAIN:
+        run.complete("h", scope=(2,))
+        run.complete("x", DONE, scope=(2,))
+    assert run.state_of("pay") == "queued"
+    assert violations(run) == []
+
+
+def test_rule_39_nor_is_the_iteration_under_way_by_what_a_patch_put_before_a_new_head():
+    """It goes on by the definition it began with: `k` comes after `h` and `m`, of which the patch knows one, and elsewhere."""
+    pay = node("pay", "x")
+    run = start(node("h"), node("m", "h"), node("k", "m"), node("x", "k", loop=again("h")), pay)
+    body = (human("sign"), node("g", "sign"), node("h", "g"), node("k", "g"), node("x", "k", "h", loop=again("g")))
+    patch(run, *body, pay)
+    patch(run, *body, pay, node("log"))
+    assert run.refused is None, run.refused
+    for name in ("h", "m", "k"):
+        run.complete(name, scope=(1,))
+    run.complete("x", DONE, scope=(1,))
+    assert run.state_of("pay") == "queued"
+    assert violations(run) == []
 
 
 # -- repair --------------------------------------------------------------------------------------------------------------
