@@ -18,7 +18,7 @@ LONGEST_FILE = 600
 PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "budget", "model", "plain", "plain_text", "tempo", "capacity", "spelling"}
-MIDDLE = {"expressions", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline"}
+MIDDLE = {"expressions", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline", "triggers"}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
@@ -74,6 +74,8 @@ ALLOWED: dict[str, set[str]] = {
     "nodes": BASE
     | {"kernel", "expressions", "functions", "outcomes", "egress", "sandbox", "pipeline", "weight"}
     | PORTS,
+    # a calendar, signatures and templates; the loops and the commands ask it
+    "triggers": {"errors", "budget", "model", "spelling", "kernel", "expressions", "secrets"},
     "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
     "contents": BASE | {"kernel", "blobs", "weight", "threads"},  # values with their blobs, for whoever may wait
     "runtime": BASE | {"kernel", "settings", "turns", "threads", "contents", "weight", "pieces"} | PORTS | MIDDLE,

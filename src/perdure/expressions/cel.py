@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.budget import Budget
@@ -29,6 +29,7 @@ MAX_MESSAGE = 500
 _EACH = 40  # steps that every evaluation takes
 
 VARIABLES = ("output", "ctx", "inputs", "run", "loop", "current")
+"""What a condition of a run reads. A filter of a trigger reads other names, and says which."""
 
 _LOOP = "_lp_"  # as long as `loop`, so that columns in messages stay right
 _CHARACTERS = 1_000_000
@@ -53,18 +54,23 @@ class CelError(Exception):
     """An expression cannot be compiled or evaluated. The text of the error is for people."""
 
 
-def check(expression: str) -> str | None:
+def check(expression: str, names: tuple[str, ...] = VARIABLES) -> str | None:
     """What is wrong with an expression, found without running it; None if it can be used as a condition."""
     try:
-        _compile(expression)
+        _compile(expression, names)
     except CelError as error:
         return str(error)
     return None
 
 
-def evaluate(expression: str, variables: Mapping[str, Any], budget: Budget | None = None) -> bool:
+def evaluate(
+    expression: str,
+    variables: Mapping[str, Any],
+    budget: Budget | None = None,
+    names: tuple[str, ...] = VARIABLES,
+) -> bool:
     """Whether the condition holds. Other results and errors raise CelError; a condition too costly, OverBudget."""
-    program, shape = _compile(expression)
+    program, shape = _compile(expression, names)
     budget = budget or Budget()
     budget.spend(_EACH + sum(_check_depth(name, value) for name, value in variables.items()))
     steps = shape.estimate(variables)
@@ -91,28 +97,28 @@ def evaluate(expression: str, variables: Mapping[str, Any], budget: Budget | Non
     raise CelError(f"the result is of type {kind.lower()}, not bool")
 
 
-def _compile(expression: str) -> tuple[Any, Shape]:
+def _compile(expression: str, names: tuple[str, ...]) -> tuple[Any, Shape]:
     try:
-        return _compile_cached(expression)
+        return _compile_cached(expression, " ".join(names))
     except UnicodeError:
         raise CelError("the expression holds characters that are not valid Unicode") from None
 
 
 @kept(characters=_CHARACTERS)
-def _compile_cached(expression: str) -> tuple[Any, Shape]:
+def _compile_cached(expression: str, names: str) -> tuple[Any, Shape]:
     source = _prepare(expression)
     try:
-        program = _environment().compile(source)
+        program = _environment(names).compile(source)
         kind = program.return_type().name()
     except (RuntimeError, TypeError, ValueError) as error:
-        raise CelError(_complaint(str(error), expression)) from None
+        raise CelError(_complaint(str(error), expression, names.split())) from None
     if kind not in ("BOOL", "DYN"):
         raise CelError(f"the expression gives {kind.lower()}, not bool")
     return program, Shape(expression)
 
 
 @functools.cache
-def _environment() -> Any:
+def _environment(names: str) -> Any:
     try:
         cel: Any = importlib.import_module("cel_expr_python.cel")
     except ImportError as error:
@@ -120,8 +126,8 @@ def _environment() -> Any:
             f"CEL is not available on this platform ({error}); cel-expr-python has wheels for Linux (glibc), macOS and "
             "Windows on x86-64, and for Linux and macOS on arm64"
         ) from None
-    names = [_LOOP if name == "loop" else name for name in VARIABLES]
-    return cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN))
+    inside = [_LOOP if name == "loop" else name for name in names.split()]
+    return cel.NewEnv(variables=dict.fromkeys(inside, cel.Type.DYN))
 
 
 def _prepare(expression: str) -> str:
@@ -167,14 +173,14 @@ def _check_depth(name: str, value: Any) -> int:
     return count
 
 
-def _complaint(text: str, expression: str) -> str:
+def _complaint(text: str, expression: str, names: Sequence[str]) -> str:
     found = [f"{message} (line {line}, column {column})" for line, column, message in _COMPLAINT.findall(text)]
-    if found and (way_out := _suggest_way_out(found[0], expression)):
+    if found and (way_out := _suggest_way_out(found[0], expression, names)):
         return f"{_plain(found[0])}; {way_out}"
     return _plain("; ".join(found[:3]) or text)
 
 
-def _suggest_way_out(complaint: str, expression: str) -> str:
+def _suggest_way_out(complaint: str, expression: str, names: Sequence[str]) -> str:
     """What to write instead, for words of other languages: most people know conditions from Python, and templates from here."""
     if expression.lstrip().startswith("{{"):
         return "a condition is an expression and no template: leave the braces out"
@@ -184,7 +190,7 @@ def _suggest_way_out(complaint: str, expression: str) -> str:
     if not found and _ASSIGNS.search(plain):
         found = ["write == to compare"]
     if not found and (name := _UNDECLARED.search(complaint)) is not None:
-        close = find_close(name[1], VARIABLES)
+        close = find_close(name[1], names)
         found = [f"did you mean '{close}'?"] if close is not None else []
     return ", ".join(found)
 

@@ -51,7 +51,7 @@ def compile_text(text: str | bytes, *, format: Format | None = None, budget: Bud
     data, plain, found = read(text, format, problems)
     if problems.errors:
         # Refused text is not scanned again for lines: it may be made to be slow, and its problems have their lines.
-        return Compiled(None, _finish(problems, None), None)
+        return Compiled(None, finish(problems, None), None)
     return _compile(data, problems, Positions(plain, found))
 
 
@@ -60,7 +60,7 @@ def compile_definition(data: Any, positions: Locator | None = None, *, budget: B
     """Compile a definition that is already data. The data is copied, so later changes to it do no harm."""
     problems = Problems(budget)
     if not check_data(data, problems):
-        return Compiled(None, _finish(problems, positions), None)
+        return Compiled(None, finish(problems, positions), None)
     return _compile(json.loads(json.dumps(data)), problems, positions)
 
 
@@ -69,7 +69,7 @@ def _compile(data: Any, problems: Problems, positions: Locator | None) -> Compil
         ir, canonical, draft = compile_data(data, problems)
     except OverBudget:
         return Compiled(None, (too_costly(),), None)
-    return Compiled(ir, _finish(problems, positions), canonical, draft)
+    return Compiled(ir, finish(problems, positions), canonical, draft)
 
 
 def too_costly() -> Problem:
@@ -77,7 +77,8 @@ def too_costly() -> Problem:
     return Problem("", None, None, "too_costly", "checking the definition takes too long; use child workflows")
 
 
-def _finish(problems: Problems, positions: Locator | None) -> tuple[Problem, ...]:
+def finish(problems: Problems, positions: Locator | None) -> tuple[Problem, ...]:
+    """The problems in order of place, each with its line where it is known."""
     if not problems.found:
         return ()
     places = positions.find({f.path for f in problems.found if f.line is None}) if positions is not None else {}

@@ -1,0 +1,1 @@
+"""Triggers without the kernel: when a schedule is due, whether a delivery is genuine, what an item becomes."""

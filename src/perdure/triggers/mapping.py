@@ -1,0 +1,137 @@
+"""What an item becomes before the kernel hears of it: passed over, or an id, a key and the inputs of a run.
+
+Pure, and within one budget. What is in an item is data: it is put into templates once and never read as one (X02). An
+item that cannot be mapped is poison: it is parked with its error, and others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.budget import Budget, OverBudget
+from perdure.expressions.errors import NotAtHand, TemplateError
+from perdure.expressions.namespace import Namespace, Run
+from perdure.expressions.templates import get_template, render
+from perdure.kernel.segments import Secret
+from perdure.model.references import templates
+from perdure.model.trigger_sources import Webhook
+from perdure.model.triggers import Trigger
+from perdure.triggers.filters import BadFilter, holds
+
+LONGEST_ID = 500
+"""The most characters of an id, and of a key."""
+ROOTS = ("trigger", "item", "items")
+FACTS = ("name", "at", "previous", "next", "number", "id", "key", "scheduled", "item", "items", "last_success")
+"""What `trigger` has in templates and filters."""
+
+_NOBODY = Run("", "")
+
+
+class Mapped(msgspec.Struct, frozen=True):
+    id: str
+    """What the source calls the item, or its template; empty: it has no identity, and a repeat is a second item."""
+    key: str
+    inputs: dict[str, Any] | None
+    """None: the item goes into a window, and the inputs are made when that closes."""
+
+
+class Filtered(msgspec.Struct, frozen=True):
+    """The filter does not let the item pass."""
+
+
+class Poison(msgspec.Struct, frozen=True):
+    """The item cannot be mapped, now or again under the same definition."""
+
+    part: str
+    """Where it failed: filter, id, key or inputs."""
+    message: str
+
+
+class _Broken(Exception):
+    def __init__(self, part: str, message: str) -> None:
+        super().__init__(message)
+        self.part = part
+
+
+def map_item(
+    trigger: Trigger, item: Any, facts: dict[str, Any], *, id: str = "", budget: Budget | None = None
+) -> Mapped | Filtered | Poison:
+    """Map one item. `id` is what its source calls it; `facts` are those of `trigger` that are known by now."""
+    budget = budget or Budget()
+    known = {**facts, "name": trigger.name, "id": id, "item": item}
+    try:
+        if trigger.filter is not None and not _passes(trigger.filter, item, known, budget):
+            return Filtered()
+        source = trigger.source
+        if isinstance(source, Webhook) and source.id:
+            known["id"] = id = _render_text(source.id, "id", {"item": item, "trigger": known}, budget)
+        key = _render_text(trigger.key, "key", {"item": item, "trigger": known}, budget) if trigger.key else ""
+        known["key"] = key
+        if trigger.batch is not None or trigger.debounce is not None:
+            return Mapped(id, key, None)
+        return Mapped(id, key, _render_inputs(trigger, {"item": item, "trigger": known}, budget))
+    except _Broken as broken:
+        return Poison(broken.part, str(broken))
+
+
+def map_window(
+    trigger: Trigger, items: Sequence[Any], facts: dict[str, Any], budget: Budget | None = None
+) -> dict[str, Any] | Poison:
+    """The inputs of one run for all items of a window; of a debounced one that keeps the last, for that."""
+    kept = list(items)
+    if trigger.debounce is not None and trigger.debounce.keep == "last":
+        kept = kept[-1:]
+    known = {**facts, "name": trigger.name, "items": kept, "item": kept[-1] if kept else None}
+    names = {"trigger": known, "items": kept, "item": known["item"]}
+    try:
+        return _render_inputs(trigger, names, budget or Budget())
+    except _Broken as broken:
+        return Poison(broken.part, str(broken))
+
+
+def map_moment(trigger: Trigger, facts: dict[str, Any], budget: Budget | None = None) -> dict[str, Any] | Poison:
+    """The inputs of a run that a moment starts, or a person: there is no item."""
+    try:
+        return _render_inputs(trigger, {"trigger": {**facts, "name": trigger.name}}, budget or Budget())
+    except _Broken as broken:
+        return Poison(broken.part, str(broken))
+
+
+def _passes(condition: dict[str, Any], item: Any, known: dict[str, Any], budget: Budget) -> bool:
+    try:
+        return holds(condition, item, {key: value for key, value in known.items() if key != "item"}, budget)
+    except BadFilter as error:
+        raise _Broken("filter", str(error)) from None
+
+
+def _render(value: Any, part: str, names: dict[str, Any], budget: Budget) -> Any:
+    namespace = Namespace(_NOBODY, extra=names)
+    namespace.budget = budget
+    try:
+        for _, text in templates(value, ()):
+            if any(type(one) is Secret for one in get_template(text).parts):
+                raise _Broken(part, "a secret is no part of what a run is given; name it in the workflow")
+        return render(value, namespace)
+    except (TemplateError, NotAtHand, OverBudget) as error:
+        raise _Broken(part, str(error)) from None
+    except RecursionError:
+        raise _Broken(part, "the item is nested too deep") from None
+
+
+def _render_inputs(trigger: Trigger, names: dict[str, Any], budget: Budget) -> dict[str, Any]:
+    rendered: dict[str, Any] = _render(trigger.inputs, "inputs", names, budget)
+    return rendered
+
+
+def _render_text(template: str, part: str, names: dict[str, Any], budget: Budget) -> str:
+    value = _render(template, part, names, budget)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value:
+        raise _Broken(part, f"the {part} must be text or a number, and not empty")
+    if len(value) > LONGEST_ID or "\0" in value:
+        raise _Broken(part, f"the {part} has more than {LONGEST_ID} characters, or a NUL")
+    return value

@@ -1,0 +1,142 @@
+"""Items become ids, keys and inputs; what is in them stays data."""
+
+import pytest
+
+from perdure.budget import Budget
+from perdure.triggers.definitions import read_data
+from perdure.triggers.mapping import Filtered, Mapped, Poison, map_item, map_moment, map_window
+
+FACTS = {"at": "2026-01-01T00:00:00Z", "number": 7}
+
+
+def make(**trigger):
+    whole = {"name": "t", "workflow": "w", "event": {"name": "x"}, **trigger}
+    return read_data({key: value for key, value in whole.items() if value is not None}, 0).get_triggers()[0]
+
+
+def hook(**trigger):
+    return make(event=None, webhook={"verify": {"scheme": "none"}, "id": "{{ item.headers['x-id'] }}"}, **trigger)
+
+
+def test_an_item_has_an_id_a_key_and_inputs():
+    trigger = hook(key="{{ item.body.customer }}", inputs={"order": "{{ item.body }}", "n": "no {{ trigger.number }}"})
+    item = {"headers": {"x-id": "d1"}, "body": {"customer": 5, "lines": [1, {"a": None}]}}
+    assert map_item(trigger, item, FACTS, id="from the scheme") == Mapped(
+        "d1", "5", {"order": {"customer": 5, "lines": [1, {"a": None}]}, "n": "no 7"}
+    )
+
+
+def test_the_source_gives_the_id_where_no_template_does():
+    trigger = make(
+        inputs={"i": "{{ trigger.id }}", "k": "{{ trigger.key }}", "by": "{{ trigger.name }}"}, key="{{ item.k }}"
+    )
+    assert map_item(trigger, {"k": "a"}, {}, id="e1") == Mapped("e1", "a", {"i": "e1", "k": "a", "by": "t"})
+
+
+def test_what_is_in_an_item_is_never_a_template():
+    """X02: what looks like one arrives as it is, in inputs, keys and ids alike."""
+    evil = "{{ secrets.KEY }}{% for x in y %}{{ 7 * 7 }}"
+    trigger = hook(
+        key="{{ item.body }}", inputs={"a": "{{ item.body }}", "b": "<{{ item.body }}>", "c": ["{{ item }}"]}
+    )
+    item = {"headers": {"x-id": evil}, "body": evil}
+    assert map_item(trigger, item, {}) == Mapped(evil, evil, {"a": evil, "b": f"<{evil}>", "c": [item]})
+
+
+@pytest.mark.parametrize(
+    ("condition", "passes"),
+    [
+        ("item.a == 1", True),
+        ("item.a == 2", False),
+        ("trigger.number == 7 && trigger.name == 't'", True),
+        ("has(item.b)", False),
+        ({"type": "jsonpath", "query": "$.a", "operator": "==", "value": 1}, True),
+        ({"type": "jsonpath", "query": "$.b", "operator": "exists"}, False),
+        ({"type": "schema_validation", "schema": {"required": ["a"]}}, True),
+        ({"type": "schema_validation", "schema": {"required": ["a"]}, "invert": True}, False),
+        ({"type": "composite", "operator": "AND", "conditions": ["item.a == 1", "item.a == 2"]}, False),
+        ({"type": "composite", "operator": "OR", "conditions": ["item.zz == 1", "item.a == 1"]}, True),
+        ({"type": "composite", "operator": "AND", "conditions": ["item.zz == 1", "item.a == 2"]}, False),
+        ({"type": "composite", "operator": "NOT", "conditions": ["item.a == 2"]}, True),
+    ],
+)
+def test_a_filter_decides_which_items_pass(condition, passes):
+    found = map_item(make(filter=condition), {"a": 1}, FACTS)
+    assert found == (Mapped("", "", {}) if passes else Filtered())
+
+
+@pytest.mark.parametrize(
+    ("part", "trigger"),
+    [
+        ("filter", {"filter": "item.b == 1"}),
+        ("filter", {"filter": "item.a"}),
+        ("filter", {"filter": {"type": "composite", "operator": "OR", "conditions": ["item.b == 1", "item.a == 2"]}}),
+        ("key", {"key": "{{ item.b }}"}),
+        ("key", {"key": "{{ item.list }}"}),
+        ("key", {"key": "{{ item.none }}"}),
+        ("key", {"key": "{{ item.empty }}"}),
+        ("key", {"key": "{{ item.long }}"}),
+        ("key", {"key": "{{ item.yes }}"}),
+        ("inputs", {"inputs": {"x": [{"y": "{{ item.b.c }}"}]}}),
+        ("inputs", {"inputs": {"x": "{{ item.a / 0 }}"}}),
+    ],
+)
+def test_an_item_that_cannot_be_mapped_is_poison_and_says_where(part, trigger):
+    item = {"a": 1, "list": [], "none": None, "empty": "", "long": "x" * 501, "yes": True}
+    found = map_item(make(**trigger), item, {})
+    assert isinstance(found, Poison)
+    assert found.part == part
+    assert found.message
+
+
+def test_an_id_that_cannot_be_made_is_poison():
+    assert map_item(hook(), {"headers": {}, "body": 1}, {}, id="d1").part == "id"
+
+
+def test_one_budget_is_for_all_of_an_item():
+    inputs = {f"k{number}": "{{ item.text }}" for number in range(30)}
+    item = {"text": "x" * 10_000}
+    assert isinstance(map_item(make(inputs=inputs), item, {}), Mapped)
+    found = map_item(make(inputs=inputs), item, {}, budget=Budget(10_000, 100_000))
+    assert isinstance(found, Poison)
+    assert "100,000" in found.message
+    whole = map_item(make(filter="item.list.all(x, x > 0)"), {"list": [1] * 1000}, {}, budget=Budget(100))
+    assert isinstance(whole, Poison)
+
+
+def test_an_item_nested_without_end_is_poison_and_harms_nobody():
+    item: dict = {}
+    for _ in range(5000):
+        item = {"a": item}
+    assert isinstance(map_item(make(filter="item.a.b == 1"), item, {}), Poison)
+    assert isinstance(map_item(make(inputs={"x": "-{{ item }}-"}), item, {}), Poison)
+    schema = {"type": "schema_validation", "schema": {"type": "object"}}
+    assert isinstance(map_item(make(filter=schema), item, {}), Poison | Mapped)
+
+
+def test_an_item_of_a_window_waits_for_its_inputs():
+    trigger = make(
+        batch={"items": 3, "within": 5},
+        key="{{ item.k }}",
+        inputs={"all": "{{ items }}", "n": "{{ trigger.items | length }}"},
+    )
+    assert map_item(trigger, {"k": "a"}, {}, id="1") == Mapped("1", "a", None)
+    assert map_window(trigger, [{"k": "a"}, {"k": "b"}], {}) == {"all": [{"k": "a"}, {"k": "b"}], "n": 2}
+    last = make(debounce={"quiet": 1, "keep": "last"}, inputs={"all": "{{ items }}", "one": "{{ item.k }}"})
+    assert map_window(last, [{"k": "a"}, {"k": "b"}], {}) == {"all": [{"k": "b"}], "one": "b"}
+    assert map_window(make(inputs={"x": "{{ item.k }}"}), [{}], {}).part == "inputs"
+
+
+def test_a_moment_has_facts_and_no_item():
+    trigger = make(
+        event=None, schedule={"every": 60}, inputs={"day": "{{ trigger.at }}", "since": "{{ trigger.previous }}"}
+    )
+    assert map_moment(trigger, {"at": "b", "previous": "a"}) == {"day": "b", "since": "a"}
+    assert map_moment(trigger, {"at": "b"}).part == "inputs"
+
+
+def test_a_secret_never_becomes_an_input_even_unchecked():
+    import msgspec
+
+    trigger = msgspec.structs.replace(make(), inputs={"a": {"b": "x{{ secrets.KEY }}"}})
+    assert map_item(trigger, {}, {}).part == "inputs"
