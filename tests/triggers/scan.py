@@ -60,7 +60,7 @@ def judge(text, minutes):
     line = Line(text)
     if not line.at_a_time:
         return [at for at, wall in minutes if line.matches(wall)]
-    firsts = {}
+    firsts: dict = {}
     for at, wall in minutes:
         firsts.setdefault(wall, at)
     found = set()

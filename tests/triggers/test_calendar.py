@@ -68,10 +68,10 @@ def test_from_any_start_around_a_change_the_next_moment_is_later_and_the_one_bef
     """Inside a repeated hour a library gave moments in the past (M5)."""
     for change in changes_of(zone)[:2]:
         minutes = scan(zone, change - 3 * DAY, change + 3 * DAY)
-        for line in CRONS[4::5]:
+        for line in CRONS[2::5]:
             every = judge(line, minutes)
             schedule = Schedule(cron=(line,), timezone=zone)
-            for start in range(change - 3 * 3600, change + 4 * 3600, 23 * 60):
+            for start in range(change - 3 * 3600, change + 4 * 3600, 41 * 60):
                 found = moments(schedule, start, start).next
                 later = [at for at in every if at > start][:2]
                 if not later:  # a line of one day in the year

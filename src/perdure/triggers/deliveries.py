@@ -1,0 +1,198 @@
+"""Whether a delivery is genuine: the schemes by which senders of webhooks prove who they are.
+
+Pure functions over headers, the raw body, the secrets and the time. Every answer about a body costs the same: secrets
+are compared in constant time, each of them, whatever is wrong (X22). Nothing is parsed before it is known to be
+genuine. Several secrets are good at once, while one replaces another.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from perdure.model.trigger_sources import Verify
+from perdure.secrets import signatures
+from perdure.secrets.signatures import TOLERANCE_SECONDS, WeakSecret
+
+LEAST_BYTES = 16
+"""How long a secret must be. Standard Webhooks has a rule of its own."""
+Cause = Literal["missing", "signature", "old"]
+
+_ID = re.compile(r"[!-~]{1,200}")
+_TIMESTAMP = re.compile(r"[0-9]{1,12}")
+_PLACE = re.compile(r"\{(body|timestamp|id)\}")
+_MOST_SIGNATURES = 10
+_MOST_SECRETS = 10
+
+
+class Genuine(msgspec.Struct, frozen=True):
+    id: str
+    """What the sender calls the delivery; empty where the scheme has no id."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A delivery that proves nothing. The cause is for metrics: senders are told nothing of it."""
+
+    cause: Cause
+
+
+class _Id(msgspec.Struct):
+    """The parts of bodies that say what a delivery is called."""
+
+    id: str = ""
+    event_id: str = ""
+
+
+def read_secrets(scheme: str, secret: str) -> tuple[str, ...]:
+    """The secrets in one stored value, the newest first: one a line, and by Standard Webhooks one a word. Raises
+    WeakSecret, which says nothing of them."""
+    if scheme == "none":
+        return ()
+    if scheme == "standard":
+        signatures.read_keys(secret)
+        return tuple(secret.split())
+    found = tuple(line.strip() for line in secret.splitlines() if line.strip())
+    if not found or len(found) > _MOST_SECRETS or any(len(one.encode()) < LEAST_BYTES for one in found):
+        raise WeakSecret(f"a secret of webhooks has at least {LEAST_BYTES} bytes; make one at random")
+    return found
+
+
+def verify(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    """Whether one of the secrets vouches for a delivery. Names of headers are in lower case. `secrets` are those of
+    `read_secrets`; without any, only scheme `none` lets something pass."""
+    return _SCHEMES[how.scheme](how, headers, body, secrets, now)
+
+
+def _standard(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    keys = signatures.read_keys(" ".join(secrets)) if secrets else ()
+    found = signatures.verify(keys, headers, body, now)
+    if found is not None:
+        return Genuine(found)
+    stamp = headers.get(signatures.TIMESTAMP, "")
+    # Asked again as of its own time, for every delivery that is refused, so that both kinds take equally long.
+    then = float(stamp) if _TIMESTAMP.fullmatch(stamp) else now
+    if signatures.verify(keys, headers, body, then) is not None:
+        return Refused("old")
+    return Refused("signature" if headers.get(signatures.SIGNATURE) else "missing")
+
+
+def _github(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    refused = _judge(secrets, [headers.get("x-hub-signature-256", "")], body, "sha256={}")
+    return refused or Genuine(_sane(headers.get("x-github-delivery", "")))
+
+
+def _stripe(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    pairs = [part.strip().partition("=") for part in headers.get("stripe-signature", "").split(",")[:20]]
+    stamp = next((value for name, _, value in pairs if name == "t"), "")
+    given = [value for name, _, value in pairs if name == "v1"]
+    refused = _judge(secrets, given, stamp.encode("latin-1", "replace") + b"." + body, "{}", stamp, now)
+    return refused or Genuine(_sane(_read_id(body).id))
+
+
+def _slack(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    stamp = headers.get("x-slack-request-timestamp", "")
+    signed = b"v0:" + stamp.encode("latin-1", "replace") + b":" + body
+    refused = _judge(secrets, [headers.get("x-slack-signature", "")], signed, "v0={}", stamp, now)
+    return refused or Genuine(_sane(_read_id(body).event_id))
+
+
+def _hmac(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    stamp = headers.get(how.timestamp_header, "") if how.timestamp_header else None
+    id = headers.get(how.id_header, "") if how.id_header else ""
+    signed = b""
+    for number, part in enumerate(_PLACE.split(how.signed)):
+        if number % 2 == 0:
+            signed += part.encode()
+        else:
+            signed += {"body": body, "timestamp": (stamp or "").encode("latin-1", "replace")}.get(
+                part, id.encode("latin-1", "replace")
+            )
+    form = f"{how.prefix}{{}}" if "{" not in how.prefix else how.prefix.replace("{", "{{").replace("}", "}}") + "{}"
+    refused = _judge(secrets, [headers.get(how.header, "")], signed, form, stamp, now, how.encoding)
+    if refused is None and how.id_header and not _sane(id):
+        return Refused("missing")
+    return refused or Genuine(id)
+
+
+def _bearer(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    good = False
+    for secret in secrets:
+        good |= hmac.compare_digest(secret.encode(), given.strip().encode("utf-8", "replace"))
+    if good and kind.lower() == "bearer":
+        return Genuine("")
+    return Refused("signature" if given else "missing")
+
+
+def _none(
+    how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
+) -> Genuine | Refused:
+    return Genuine("")
+
+
+def _judge(
+    secrets: Sequence[str],
+    given: Sequence[str],
+    signed: bytes,
+    form: str,
+    stamp: str | None = None,
+    now: float = 0.0,
+    encoding: str = "hex",
+) -> Refused | None:
+    """None when one of the secrets made one of the signatures given, lately where there is a time."""
+    good = False
+    for secret in secrets:
+        digest = hmac.digest(secret.encode(), signed, "sha256")
+        text = digest.hex() if encoding == "hex" else base64.b64encode(digest).decode()
+        expected = form.format(text).encode()
+        for one in given[:_MOST_SIGNATURES]:
+            good |= hmac.compare_digest(expected, one.strip().encode("latin-1", "replace"))
+    if not good:
+        return Refused("signature" if any(given) else "missing")
+    if stamp is None:
+        return None
+    sane = _TIMESTAMP.fullmatch(stamp) is not None
+    return None if sane and abs(now - int(stamp)) <= TOLERANCE_SECONDS else Refused("old")
+
+
+def _sane(id: str) -> str:
+    return id if _ID.fullmatch(id) else ""
+
+
+def _read_id(body: bytes) -> _Id:
+    """The id inside a genuine body; a body without one is a delivery without one."""
+    try:
+        return msgspec.json.decode(body, type=_Id)
+    except (msgspec.MsgspecError, RecursionError):
+        return _Id()
+
+
+_Scheme = Callable[[Verify, Mapping[str, str], bytes, Sequence[str], float], Genuine | Refused]
+_SCHEMES: dict[str, _Scheme] = {
+    "standard": _standard,
+    "github": _github,
+    "stripe": _stripe,
+    "slack": _slack,
+    "hmac": _hmac,
+    "bearer": _bearer,
+    "none": _none,
+}
