@@ -157,7 +157,8 @@ def test_moments_are_found_by_pages_as_all_at_once():
     schedule = Schedule(cron=("*/7 * * * *", "30 2 * * *"), timezone="Europe/Berlin", jitter=300)
     start, end = instant("2026-10-24"), instant("2026-10-26")
     whole = moments(schedule, start, end, trigger="t", budget=Budget.without_end())
-    paged, since = [], start
+    paged: list = []
+    since = start
     while page := moments(schedule, since, end, 13, trigger="t").moments:
         paged += page
         since = page[-1].nominal
@@ -201,6 +202,7 @@ def test_every_is_counted_from_1970_so_that_a_restart_does_not_shift_it():
         1_000_002_900,
     ]
     first = moments(schedule, -5, 0).next
+    assert first is not None
     assert (first.nominal, first.previous) == (300, None)
 
 

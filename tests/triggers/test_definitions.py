@@ -76,11 +76,14 @@ def test_every_kind_of_source_is_read_and_fits_the_schema():
     kinds = [trigger.kind for trigger in found.triggers]
     assert kinds == ["schedule"] * 4 + ["webhook"] * 2 + ["table", "folder", "stream", "runs", "event", "poll"]
     nightly, _, _, days, orders, own, rows = found.triggers[:7]
+    assert isinstance(nightly.source, Schedule)
+    assert isinstance(days.source, Schedule)
+    assert isinstance(orders.source, Webhook)
+    assert isinstance(own.source, Webhook)
     assert nightly.source.except_days == ("2026-12-25",)
     assert (nightly.source.jitter, nightly.catchup.within, nightly.overlap) == (300, 172_800, "cancel")
     assert (nightly.limits.open, orders.limits.open) == (1, 100)
     assert days.source.cron == ("0 9 * * 1,5",)
-    assert isinstance(orders.source, Webhook)
     assert own.source.verify == Verify("hmac", "S", "x-sig", "v1=", "base64", "x-time", "{timestamp}.{body}")
     assert rows.source == Table("{{ secrets.CRM }}", "crm.orders", ("updated_at", "id"), 10, None, 0, "changed")
 

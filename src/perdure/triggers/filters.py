@@ -60,7 +60,7 @@ def holds(condition: Condition, item: Any, trigger: dict[str, Any], budget: Budg
 
 def _combine(condition: Condition, item: Any, trigger: dict[str, Any], budget: Budget) -> bool:
     """As conditions of a run are combined: one that decides wins over one that cannot be evaluated."""
-    operator = condition["operator"]
+    operator: str = condition["operator"]
     if operator == "NOT":
         return not holds(condition["conditions"][0], item, trigger, budget)
     trouble: BadFilter | None = None
