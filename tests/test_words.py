@@ -203,7 +203,7 @@ def test_a_word_means_one_thing():
     assert foreign == set(FOREIGN)
 
 
-NOUNS_IN_ING = {"keyring", "outstanding", "spelling"}
+NOUNS_IN_ING = {"keyring", "mapping", "outstanding", "spelling"}
 """File names that end like a verb and are none."""
 
 
@@ -264,6 +264,7 @@ EQUAL_NAMES = {
     "threads": "a pool of threads",
     "transfer": OPERATIONS,
     "transport": ADAPTER + "; in `egress` it is httpx2's word",
+    "triggers": "what starts runs: as it is written, and the command",
     "waits": CHECKER,
     "worker": "the worker, and the command that starts one",
     "workflows": OPERATIONS,

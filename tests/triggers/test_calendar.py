@@ -46,6 +46,7 @@ def changes_of(zone):
     return find_changes(zone, instant(f"{year}-01-01"), instant(f"{year + 1}-01-02"))
 
 
+@pytest.mark.slow
 def test_there_are_forty_lines_and_eight_zones_with_two_changes_each():
     assert len(set(CRONS)) == 40
     assert [zone for zone in ZONES if len(changes_of(zone)) < 2] == []
@@ -130,6 +131,7 @@ def test_a_line_that_never_matches_has_no_more_moments_and_costs_little():
         check_schedule(Schedule(cron=("0 0 */30 2 MON#5",)), 0)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_for_ever_ends_with_the_budget_and_goes_on_from_there():
     every_minute = tuple(f"{minute} * * * *" for minute in range(60))
     schedule = Schedule(cron=("* * * * *",), except_cron=every_minute)
@@ -142,6 +144,7 @@ def test_what_is_left_out_for_ever_ends_with_the_budget_and_goes_on_from_there()
         check_schedule(schedule, 0, Budget())
 
 
+@pytest.mark.slow
 def test_a_moment_before_a_long_pause_does_not_wait_for_the_next_one():
     """Its successor is not found within the budget, look after look; it is due nevertheless."""
     all_but_one = ("1-59 * * * *", "0 1-23 * * *", "0 0 2-31 * *", "0 0 1 2-12 *")
@@ -153,6 +156,7 @@ def test_a_moment_before_a_long_pause_does_not_wait_for_the_next_one():
     assert (found.next, found.done, found.looked) == (None, False, instant("2027-01-01"))
 
 
+@pytest.mark.slow
 def test_moments_are_found_by_pages_as_all_at_once():
     schedule = Schedule(cron=("*/7 * * * *", "30 2 * * *"), timezone="Europe/Berlin", jitter=300)
     start, end = instant("2026-10-24"), instant("2026-10-26")
@@ -251,12 +255,14 @@ def test_what_is_left_out_is_what_a_scan_leaves_out(zone):
                 assert found is None or found.previous == at
 
 
+@pytest.mark.slow
 def test_ten_thousand_days_left_out_are_passed_within_the_budget():
     days = tuple(str(datetime.fromtimestamp(number * DAY, ZoneInfo("UTC")).date()) for number in range(10_000))
     found = moments(Schedule(every=1, except_days=days), 0, 10_000 * DAY, 3)
     assert [one.nominal for one in found.moments] == [10_000 * DAY]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(0, 2**33), st.integers(1, 86_400), st.text(max_size=5))
 def test_jitter_is_less_than_the_gap_and_the_same_each_time(since, jitter, trigger):
@@ -303,6 +309,7 @@ def test_a_wrong_line_is_refused_with_its_field(line, said):
         parse_line(line)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.text(alphabet="0123456789*/,-#LWMONSAFE² ", max_size=40))
 def test_any_line_is_read_or_refused(text):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perdure.model.trigger_sources import SCHEMES, Verify
 from perdure.secrets.signatures import WeakSecret
 from perdure.triggers import deliveries
-from perdure.triggers.deliveries import Genuine, Refused, read_secrets, verify
+from perdure.triggers.deliveries import Genuine, Unproven, read_secrets, verify
 
 NOW = 1_790_000_000
 SLACK_BODY = (
@@ -112,8 +112,8 @@ def test_a_bit_that_differs_in_the_body_is_refused(name):
     for place in range(0, len(body) * 8, max(1, len(body) // 4)):
         other = bytearray(body)
         other[place // 8] ^= 1 << place % 8
-        assert verify(how, headers, bytes(other), read_secrets(how.scheme, secret), now) == Refused("signature")
-    assert verify(how, headers, body + b"\n", read_secrets(how.scheme, secret), now) == Refused("signature")
+        assert verify(how, headers, bytes(other), read_secrets(how.scheme, secret), now) == Unproven("signature")
+    assert verify(how, headers, body + b"\n", read_secrets(how.scheme, secret), now) == Unproven("signature")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -128,26 +128,26 @@ def test_a_character_that_differs_in_any_header_that_counts_is_refused(name):
                 continue
             other = value[:place] + ("0" if value[place] != "0" else "1") + value[place + 1 :]
             found = verify(how, {**headers, header: other}, body, read_secrets(how.scheme, secret), now)
-            assert isinstance(found, Refused), (header, other)
+            assert isinstance(found, Unproven), (header, other)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_without_its_headers_or_with_another_secret_it_is_refused(name):
     how, headers, body, secret, now, _ = CASES[name]
     secrets = read_secrets(how.scheme, secret)
-    assert verify(how, {}, body, secrets, now) == Refused("missing")
-    assert isinstance(verify(how, headers, body, ("another-secret-long-enough-to-be-one",), now), Refused)
+    assert verify(how, {}, body, secrets, now) == Unproven("missing")
+    assert isinstance(verify(how, headers, body, ("another-secret-long-enough-to-be-one",), now), Unproven)
     for header in headers:
         if header != "x-github-delivery":
             rest = {key: value for key, value in headers.items() if key != header}
-            assert isinstance(verify(how, rest, body, secrets, now), Refused)
+            assert isinstance(verify(how, rest, body, secrets, now), Unproven)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_without_a_secret_nothing_passes(name):
     """An empty secret would sign everything: HMAC takes one."""
     how, headers, body, _, now, _ = CASES[name]
-    assert isinstance(verify(how, headers, body, (), now), Refused)
+    assert isinstance(verify(how, headers, body, (), now), Unproven)
     for secret in ("", " ", "\n\n", "short", f"{KEY}\nshort"):
         with pytest.raises(WeakSecret) as caught:
             read_secrets(how.scheme, secret)
@@ -169,13 +169,13 @@ def test_a_delivery_is_good_for_five_minutes_in_both_directions(name):
     for skew in (-300, -299, 0, 300):
         assert verify(how, headers, body, secrets, now + skew) == Genuine(id)
     for skew in (-301, 301, 86_400, -(10**9)):
-        assert verify(how, headers, body, secrets, now + skew) == Refused("old")
+        assert verify(how, headers, body, secrets, now + skew) == Unproven("old")
         bad = {key: f"{value[:-2]}xx" if "sig" in key else value for key, value in headers.items()}
         bad = {
             **bad,
             **({"stripe-signature": headers["stripe-signature"].replace("v1=", "v1=0")} if name == "stripe" else {}),
         }
-        assert verify(how, bad, body, secrets, now + skew) == Refused("signature")
+        assert verify(how, bad, body, secrets, now + skew) == Unproven("signature")
 
 
 @pytest.mark.parametrize("stamp", ["", "-5", "1e9", "٣", "9" * 20, "1790000000 ", "0x10"])
@@ -183,9 +183,9 @@ def test_an_odd_time_is_refused_even_when_it_is_signed(stamp):
     headers = own_headers(b"body", stamp)
     if not stamp.isascii():
         headers["x-sig"] = "v1=" + base64.b64encode(mac(KEY, b"m1:?.body").digest()).decode()
-    assert isinstance(verify(OWN, headers, b"body", (KEY,), NOW), Refused)
+    assert isinstance(verify(OWN, headers, b"body", (KEY,), NOW), Unproven)
     signed = stripe_headers(b"{}", stamp)
-    assert isinstance(verify(Verify("stripe", "S"), signed, b"{}", (KEY,), NOW), Refused)
+    assert isinstance(verify(Verify("stripe", "S"), signed, b"{}", (KEY,), NOW), Unproven)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"id": 5}', b'{"id": ""}', b"\xff", b'{"id": "a b"}', b"[" * 100_000])
@@ -204,9 +204,9 @@ def test_stripe_is_good_by_any_of_its_signatures_and_not_by_old_ones():
     good = mac(KEY, f"{NOW}.{{}}".encode()).hexdigest()
     how = Verify("stripe", "S")
     assert verify(how, {"stripe-signature": f"t={NOW}, v1={'0' * 64}, v1={good}"}, b"{}", (KEY,), NOW) == Genuine("")
-    assert verify(how, {"stripe-signature": f"t={NOW},v0={good}"}, b"{}", (KEY,), NOW) == Refused("missing")
+    assert verify(how, {"stripe-signature": f"t={NOW},v0={good}"}, b"{}", (KEY,), NOW) == Unproven("missing")
     other = {"stripe-signature": f"t={NOW + 1},t={NOW},v1={good}"}
-    assert verify(how, other, b"{}", (KEY,), NOW) == Refused("signature")
+    assert verify(how, other, b"{}", (KEY,), NOW) == Unproven("signature")
 
 
 def test_what_is_put_between_signed_parts_cannot_be_moved():
@@ -216,7 +216,7 @@ def test_what_is_put_between_signed_parts_cannot_be_moved():
     assert verify(how, headers, b"b.c", (KEY,), NOW) == Genuine("a")
     odd = {**headers, "x-id": "a b"}
     odd["x-sig"] = mac(KEY, b"a b.c").hexdigest()
-    assert isinstance(verify(how, odd, b"c", (KEY,), NOW), Refused)
+    assert isinstance(verify(how, odd, b"c", (KEY,), NOW), Unproven)
 
 
 def test_a_prefix_is_text_and_no_format():
@@ -232,7 +232,7 @@ def test_a_prefix_is_text_and_no_format():
 )
 def test_whatever_is_sent_is_refused_and_raises_nothing(name, headers, body):
     how, _, _, secret, now, _ = CASES[name]
-    assert isinstance(verify(how, headers, body, read_secrets(how.scheme, secret), now), Refused)
+    assert isinstance(verify(how, headers, body, read_secrets(how.scheme, secret), now), Unproven)
 
 
 def test_secrets_are_compared_in_constant_time_only():

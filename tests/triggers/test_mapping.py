@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.budget import Budget
-from perdure.triggers.definitions import read_data
+from perdure.triggers.declarations import read_data
 from perdure.triggers.mapping import Filtered, Mapped, Poison, map_item, map_moment, map_window
 
 FACTS = {"at": "2026-01-01T00:00:00Z", "number": 7}

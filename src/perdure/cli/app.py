@@ -20,6 +20,7 @@ HELPS = {
     "approvals": "Approvals: what waits for a person, and the answer.",
     "dlq": "Dead letters: nodes parked after they failed.",
     "workflows": "Workflows: what is registered, in which versions, under which names.",
+    "triggers": "Triggers: what starts runs by itself.",
     "doctor": "Check that everything the database says is true.",
     "migrate": "Bring the database to the schema this version needs.",
     "gc": "Forget runs that ended long ago, and large values nothing names.",
@@ -47,6 +48,7 @@ COMMANDS = {
     "approvals": "perdure.cli.approvals:approvals",
     "dlq": "perdure.cli.dlq:dlq",
     "workflows": "perdure.cli.workflows:workflows",
+    "triggers": "perdure.cli.triggers:triggers",
     "doctor": "perdure.cli.doctor:doctor",
     "migrate": "perdure.cli.migrate:migrate",
     "gc": "perdure.cli.gc:gc",
@@ -62,7 +64,7 @@ COMMANDS = {
 SECTIONS = {
     "Write and check": ("init", "validate", "schema", "graph", "simulate"),
     "Run": ("run", "dev", "serve", "worker"),
-    "Look and act": ("runs", "approvals", "dlq", "workflows"),
+    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers"),
     "Look after": (
         "doctor",
         "migrate",

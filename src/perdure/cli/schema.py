@@ -20,8 +20,9 @@ LINE = "# yaml-language-server: $schema="
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file instead of printing it."
 )
+@click.option("--triggers", is_flag=True, help="The schema of triggers instead.")
 @json_option
-def schema(output: Path | None, as_json: bool) -> None:
+def schema(output: Path | None, triggers: bool, as_json: bool) -> None:
     """Print the JSON Schema (draft 2020-12) of definitions, with the configs of the node types installed here.
 
     An editor that knows YAML (VS Code with the YAML extension, Neovim, JetBrains) completes and checks with it. Write it
@@ -30,9 +31,10 @@ def schema(output: Path | None, as_json: bool) -> None:
     \b
     # yaml-language-server: $schema=perdure.schema.json
 
-    The schema knows the shape of a definition; `perdure validate` checks all of it.
+    The schema knows the shape of a definition; `perdure validate` checks all of it. With --triggers, it is the schema of
+    files of triggers, which `perdure triggers test` checks.
     """
-    text = read_schema()
+    text = read_trigger_schema() if triggers else read_schema()
     if output is None:
         echo_json(text.rstrip())
         return
@@ -41,7 +43,8 @@ def schema(output: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(output)})
         return
-    say(f"{output} is written. The first line of a workflow beside it: {LINE}{output.name}")
+    what = "file of triggers" if triggers else "workflow"
+    say(f"{output} is written. The first line of a {what} beside it: {LINE}{output.name}")
 
 
 def read_schema() -> str:
@@ -52,3 +55,11 @@ def read_schema() -> str:
 
     kinds = [Kind(one.name, one.aliases, one.description, one.config_schema) for one in installed()]
     return json.dumps(describe_language(kinds), indent=1, ensure_ascii=False) + "\n"
+
+
+def read_trigger_schema() -> str:
+    import json
+
+    from perdure.model.trigger_schema import describe_triggers
+
+    return json.dumps(describe_triggers(), indent=1, ensure_ascii=False) + "\n"

@@ -46,7 +46,7 @@ def read_source(file: str) -> Source:
 
         if loader.is_python(file):
             return _read_python(file)
-    data, name, kind = _read_file(file)
+    data, name, kind = read_bytes(file)
     compiled = _check(compile_text(data, format=kind), data, kind)
     return Source(name, data.decode(errors="replace"), compiled, kind=kind or "yaml")
 
@@ -57,7 +57,7 @@ def read_source_or_patch(file: str) -> tuple[Source, Any]:
     from perdure.model.problems import Problems
     from perdure.model.reader import read
 
-    data, name, kind = _read_file(file)
+    data, name, kind = read_bytes(file)
     value, _, _ = read(data, kind, Problems())
     text = data.decode(errors="replace")
     if isinstance(value, list):
@@ -100,7 +100,7 @@ def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> C
     return joined(compiled, problems if data is None else place(problems, data, kind))
 
 
-def _read_file(file: str) -> tuple[bytes, str, Any]:
+def read_bytes(file: str) -> tuple[bytes, str, Any]:
     """The bytes of a file, its name for messages, and its format by that name."""
     if file == "-":
         data, name, kind = sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>", None

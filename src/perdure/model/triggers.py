@@ -1,7 +1,7 @@
 """A trigger: what starts runs by itself, how many at once, and with which inputs.
 
 Owns the keys of a trigger and its limits; its source is read in `trigger_sources.py`. What needs a time zone, a cron
-line or a template to be understood is checked by `perdure.triggers.definitions`.
+line or a template to be understood is checked by `perdure.triggers.declarations`.
 """
 
 from __future__ import annotations

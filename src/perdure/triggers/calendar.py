@@ -88,7 +88,7 @@ def moments(
     previous: Tick | None = None
     try:
         this = next(ticks, None)
-        previous = None if this is None else _find_previous(compiled, this)
+        previous = None if this is None else _find_previous(compiled, this, budget)
         while this is not None:
             following = next(ticks, None)
             moment = _make(compiled, this, previous, None if following is None else following.at, trigger)
@@ -109,11 +109,16 @@ def moments(
     return Moments(tuple(found), None, looked, done=True)
 
 
-def _find_previous(compiled: Compiled, this: Tick) -> Tick | None:
+def _find_previous(compiled: Compiled, this: Tick, budget: Budget) -> Tick | None:
+    """The moment before. It has a budget of its own, so that it takes nothing from a look that needs all of one; what
+    it costs is paid afterwards."""
+    own = Budget(LOOK_STEPS)
     try:
-        return compiled.find_previous(this.at, Budget(LOOK_STEPS).spend)
+        return compiled.find_previous(this.at, own.spend)
     except OverBudget:  # behind more than can be looked at: a moment is not held back for that
         return None
+    finally:
+        budget.steps -= LOOK_STEPS - own.steps
 
 
 def _make(compiled: Compiled, this: Tick, previous: Tick | None, following: int | None, trigger: str) -> Moment:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from perdure.triggers.zones import Tick, find_change, local, offset_at, place
+from perdure.triggers.zones import Tick, local, locate_change, offset_at, place
 
 LONGEST_LINE = 300
 FURTHEST = 50 * 366 * 86_400
@@ -176,7 +176,7 @@ class Cron:
             at = min(at + 3600, until)
             spend(4)
             if offset_at(at, self._zone) != offset:
-                return find_change(max(since, at - 3600), at, self._zone)
+                return locate_change(max(since, at - 3600), at, self._zone)
         return None
 
     def _say_again(self, at: int) -> str:

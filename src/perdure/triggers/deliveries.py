@@ -35,7 +35,7 @@ class Genuine(msgspec.Struct, frozen=True):
     """What the sender calls the delivery; empty where the scheme has no id."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Unproven(msgspec.Struct, frozen=True):
     """A delivery that proves nothing. The cause is for metrics: senders are told nothing of it."""
 
     cause: Cause
@@ -64,7 +64,7 @@ def read_secrets(scheme: str, secret: str) -> tuple[str, ...]:
 
 def verify(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     """Whether one of the secrets vouches for a delivery. Names of headers are in lower case. `secrets` are those of
     `read_secrets`; without any, only scheme `none` lets something pass."""
     return _SCHEMES[how.scheme](how, headers, body, secrets, now)
@@ -72,7 +72,7 @@ def verify(
 
 def _standard(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     keys = signatures.read_keys(" ".join(secrets)) if secrets else ()
     found = signatures.verify(keys, headers, body, now)
     if found is not None:
@@ -81,20 +81,20 @@ def _standard(
     # Asked again as of its own time, for every delivery that is refused, so that both kinds take equally long.
     then = float(stamp) if _TIMESTAMP.fullmatch(stamp) else now
     if signatures.verify(keys, headers, body, then) is not None:
-        return Refused("old")
-    return Refused("signature" if headers.get(signatures.SIGNATURE) else "missing")
+        return Unproven("old")
+    return Unproven("signature" if headers.get(signatures.SIGNATURE) else "missing")
 
 
 def _github(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     refused = _judge(secrets, [headers.get("x-hub-signature-256", "")], body, "sha256={}")
     return refused or Genuine(_sane(headers.get("x-github-delivery", "")))
 
 
 def _stripe(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     pairs = [part.strip().partition("=") for part in headers.get("stripe-signature", "").split(",")[:20]]
     stamp = next((value for name, _, value in pairs if name == "t"), "")
     given = [value for name, _, value in pairs if name == "v1"]
@@ -104,7 +104,7 @@ def _stripe(
 
 def _slack(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     stamp = headers.get("x-slack-request-timestamp", "")
     signed = b"v0:" + stamp.encode("latin-1", "replace") + b":" + body
     refused = _judge(secrets, [headers.get("x-slack-signature", "")], signed, "v0={}", stamp, now)
@@ -113,7 +113,7 @@ def _slack(
 
 def _hmac(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     stamp = headers.get(how.timestamp_header, "") if how.timestamp_header else None
     id = headers.get(how.id_header, "") if how.id_header else ""
     signed = b""
@@ -127,25 +127,25 @@ def _hmac(
     form = f"{how.prefix}{{}}" if "{" not in how.prefix else how.prefix.replace("{", "{{").replace("}", "}}") + "{}"
     refused = _judge(secrets, [headers.get(how.header, "")], signed, form, stamp, now, how.encoding)
     if refused is None and how.id_header and not _sane(id):
-        return Refused("missing")
+        return Unproven("missing")
     return refused or Genuine(id)
 
 
 def _bearer(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     kind, _, given = headers.get("authorization", "").partition(" ")
     good = False
     for secret in secrets:
         good |= hmac.compare_digest(secret.encode(), given.strip().encode("utf-8", "replace"))
     if good and kind.lower() == "bearer":
         return Genuine("")
-    return Refused("signature" if given else "missing")
+    return Unproven("signature" if given else "missing")
 
 
 def _none(
     how: Verify, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
-) -> Genuine | Refused:
+) -> Genuine | Unproven:
     return Genuine("")
 
 
@@ -157,7 +157,7 @@ def _judge(
     stamp: str | None = None,
     now: float = 0.0,
     encoding: str = "hex",
-) -> Refused | None:
+) -> Unproven | None:
     """None when one of the secrets made one of the signatures given, lately where there is a time."""
     good = False
     for secret in secrets:
@@ -167,11 +167,11 @@ def _judge(
         for one in given[:_MOST_SIGNATURES]:
             good |= hmac.compare_digest(expected, one.strip().encode("latin-1", "replace"))
     if not good:
-        return Refused("signature" if any(given) else "missing")
+        return Unproven("signature" if any(given) else "missing")
     if stamp is None:
         return None
     sane = _TIMESTAMP.fullmatch(stamp) is not None
-    return None if sane and abs(now - int(stamp)) <= TOLERANCE_SECONDS else Refused("old")
+    return None if sane and abs(now - int(stamp)) <= TOLERANCE_SECONDS else Unproven("old")
 
 
 def _sane(id: str) -> str:
@@ -186,7 +186,7 @@ def _read_id(body: bytes) -> _Id:
         return _Id()
 
 
-_Scheme = Callable[[Verify, Mapping[str, str], bytes, Sequence[str], float], Genuine | Refused]
+_Scheme = Callable[[Verify, Mapping[str, str], bytes, Sequence[str], float], Genuine | Unproven]
 _SCHEMES: dict[str, _Scheme] = {
     "standard": _standard,
     "github": _github,

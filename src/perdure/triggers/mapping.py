@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -19,7 +20,9 @@ from perdure.kernel.segments import Secret
 from perdure.model.references import templates
 from perdure.model.trigger_sources import Webhook
 from perdure.model.triggers import Trigger
-from perdure.triggers.filters import BadFilter, holds
+from perdure.triggers.calendar import Moment
+from perdure.triggers.item_filters import BadFilter, passes
+from perdure.triggers.zones import say_time
 
 LONGEST_ID = 500
 """The most characters of an id, and of a key."""
@@ -50,6 +53,17 @@ class Poison(msgspec.Struct, frozen=True):
     message: str
 
 
+def facts_of(moment: Moment, zone: ZoneInfo, number: int = 1) -> dict[str, Any]:
+    """What templates know of a moment: times by the clock of its zone, with their offset."""
+    return {
+        "at": say_time(moment.nominal, zone),
+        "previous": None if moment.previous is None else say_time(moment.previous, zone),
+        "next": None if moment.next is None else say_time(moment.next, zone),
+        "number": number,
+        "scheduled": True,
+    }
+
+
 class _Broken(Exception):
     def __init__(self, part: str, message: str) -> None:
         super().__init__(message)
@@ -63,7 +77,7 @@ def map_item(
     budget = budget or Budget()
     known = {**facts, "name": trigger.name, "id": id, "item": item}
     try:
-        if trigger.filter is not None and not _passes(trigger.filter, item, known, budget):
+        if trigger.filter is not None and not _lets_pass(trigger.filter, item, known, budget):
             return Filtered()
         source = trigger.source
         if isinstance(source, Webhook) and source.id:
@@ -100,9 +114,9 @@ def map_moment(trigger: Trigger, facts: dict[str, Any], budget: Budget | None = 
         return Poison(broken.part, str(broken))
 
 
-def _passes(condition: dict[str, Any], item: Any, known: dict[str, Any], budget: Budget) -> bool:
+def _lets_pass(condition: dict[str, Any], item: Any, known: dict[str, Any], budget: Budget) -> bool:
     try:
-        return holds(condition, item, {key: value for key, value in known.items() if key != "item"}, budget)
+        return passes(condition, item, {key: value for key, value in known.items() if key != "item"}, budget)
     except BadFilter as error:
         raise _Broken("filter", str(error)) from None
 

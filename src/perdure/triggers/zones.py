@@ -44,7 +44,7 @@ def offset_at(at: int, zone: ZoneInfo) -> int:
     return int(offset.total_seconds())
 
 
-def find_change(low: int, high: int, zone: ZoneInfo) -> int:
+def locate_change(low: int, high: int, zone: ZoneInfo) -> int:
     """The first instant of the offset that holds at `high`; at `low` there is another, and between them one change."""
     after = offset_at(high, zone)
     while high - low > 1:
@@ -71,7 +71,7 @@ def place(wall: datetime, zone: ZoneInfo) -> Tick:
         return Tick(first)
     if first < second:
         return Tick(first, f"{wall:%H:%M} comes twice, the first")
-    changed = find_change(second, first, zone)
+    changed = locate_change(second, first, zone)
     return Tick(changed, f"{wall:%H:%M} does not exist, {local(changed, zone):%H:%M}")
 
 

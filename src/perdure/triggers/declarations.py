@@ -21,13 +21,22 @@ from perdure.model.reader import Format, check_data, read
 from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.model.trigger_sources import Event, Schedule
 from perdure.model.triggers import Trigger, read_listed, read_trigger
-from perdure.triggers.calendar import BadSchedule, BadTime, check_schedule, compile_schedule, read_day, read_time
+from perdure.triggers.calendar import (
+    LOOK_STEPS,
+    BadSchedule,
+    BadTime,
+    check_schedule,
+    compile_schedule,
+    read_day,
+    read_time,
+)
 from perdure.triggers.cron import BadLine, Cron
-from perdure.triggers.filters import EVENT_NAMES, find_mistakes
+from perdure.triggers.item_filters import EVENT_NAMES, find_mistakes
 from perdure.triggers.mapping import FACTS, ROOTS
 from perdure.triggers.zones import UnknownZone, get_zone
 
 _TEMPLATE_STEPS, _LETTER_STEPS = 100, 4
+_PART_STEPS = 100  # a cron line, a time, a day
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -87,7 +96,7 @@ def _read(data: Any, now: float, problems: Problems, positions: Locator | None) 
 def _find_more(trigger: Trigger, written: Any, now: float, budget: Budget) -> Iterator[tuple[Path, str, str]]:
     source = trigger.source
     if isinstance(source, Schedule):
-        yield from _check_schedule(source, written["schedule"], now)
+        yield from _check_schedule(source, written["schedule"], now, budget)
     if trigger.filter is not None:
         for place, said in find_mistakes(trigger.filter):
             yield ("filter", *place), "bad_condition", said
@@ -127,7 +136,9 @@ def _check_templates(value: Any, path: Path, roots: tuple[str, ...], budget: Bud
                 yield place, "bad_reference", f"there is no 'trigger.{str(reference.path[0])[:80]}'; it has {known}"
 
 
-def _check_schedule(schedule: Schedule, written: dict[str, Any], now: float) -> Iterator[tuple[Path, str, str]]:
+def _check_schedule(
+    schedule: Schedule, written: dict[str, Any], now: float, budget: Budget
+) -> Iterator[tuple[Path, str, str]]:
     """Every part by itself, so that each problem has its place; then whether there is a moment at all."""
     try:
         zone = get_zone(schedule.timezone)
@@ -136,6 +147,7 @@ def _check_schedule(schedule: Schedule, written: dict[str, Any], now: float) -> 
         zone = get_zone("UTC")
     wrong = False
     for path, kind, text in _written_parts(written):
+        budget.spend(_PART_STEPS)
         try:
             if kind == "cron":
                 Cron(" ".join(text.split()), zone)
@@ -149,15 +161,24 @@ def _check_schedule(schedule: Schedule, written: dict[str, Any], now: float) -> 
             yield ("schedule", *path), "wrong_value", said
     if wrong:
         return
+    if zone.key == schedule.timezone:
+        look = Budget(LOOK_STEPS)
+        found = _look(schedule, now, look)
+        budget.spend(LOOK_STEPS - look.steps)
+        if found is not None:
+            yield found
+
+
+def _look(schedule: Schedule, now: float, budget: Budget) -> tuple[Path, str, str] | None:
     try:
-        if zone.key == schedule.timezone:
-            compile_schedule(schedule)
-            if not check_schedule(schedule, now):
-                yield ("schedule",), "no_more_moments", "the schedule has no moment from now on"
+        compile_schedule(schedule)
+        if not check_schedule(schedule, now, budget):
+            return ("schedule",), "no_more_moments", "the schedule has no moment from now on"
     except BadLine as error:  # of a calendar
-        yield ("schedule", "calendar"), "wrong_value", str(error)
+        return ("schedule", "calendar"), "wrong_value", str(error)
     except BadSchedule as error:
-        yield ("schedule",), "bad_schedule", error.message
+        return ("schedule",), "bad_schedule", error.message
+    return None
 
 
 def _written_parts(written: dict[str, Any]) -> Iterator[tuple[Path, str, str]]:

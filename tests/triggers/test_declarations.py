@@ -1,16 +1,22 @@
 """Triggers as they are written: every problem at once, with its place; and what is accepted fits the schema."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from perdure.budget import Budget
 from perdure.expressions.json_schema import check as misfits
+from perdure.model import trigger_sources as sources
+from perdure.model import triggers
 from perdure.model.durations import parse_duration, say_duration
 from perdure.model.problems import DefinitionError
 from perdure.model.trigger_schema import describe_triggers
-from perdure.model.trigger_sources import Schedule, Table, Verify, Webhook
+from perdure.model.trigger_sources import SCHEMES, Schedule, Table, Verify, Webhook
 from perdure.model.triggers import Limits, Trigger
-from perdure.triggers.definitions import read_data, read_text
+from perdure.triggers.declarations import read_data, read_text
+from perdure.triggers.mapping import FACTS
 
 NOW = 1_790_000_000.0
 VERIFY = {"scheme": "github", "secret": "HUB"}
@@ -293,6 +299,16 @@ def test_a_request_pays_for_what_is_checked():
     assert [problem.code for problem in found.problems] == ["too_costly"]
 
 
+@pytest.mark.slow
+def test_a_request_pays_for_looking_at_calendars():
+    """Or a thousand schedules that leave everything out keep a server busy for a quarter of an hour."""
+    lines = [f"{minute} * * * *" for minute in range(60)]
+    bad = {"workflow": "w", "schedule": {"cron": "* * * * *", "except": [{"cron": lines}]}}
+    many = [{"name": f"t{number}", **bad} for number in range(4)]
+    found = read_data(many, NOW, budget=Budget(3_000_000))
+    assert [problem.code for problem in found.problems] == ["too_costly"]
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -316,3 +332,25 @@ def test_without_limits_a_schedule_has_one_open_run_and_others_a_hundred():
     assert read(schedule={"every": 5}).triggers[0].limits == Limits(open=1)
     assert read(event={"name": "x"}).triggers[0].limits == Limits(open=100)
     assert read(event={"name": "x"}, key="{{ item.id }}", limits={"per_key": 3}).triggers[0].limits.per_key == 3
+
+
+def test_every_key_is_explained():
+    """And none that does not exist."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "triggers.md").read_text(encoding="utf-8")
+    parts = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+
+    def cells(text):
+        rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+        return {word for cell in rows for word in re.findall(r"`([^`]+)`", cell)}
+
+    assert cells(parts["A trigger"]) == triggers.TRIGGER_KEYS
+    assert cells(parts["schedule"]) == sources.SCHEDULE_KEYS
+    assert cells(parts["webhook"]) == sources.WEBHOOK_KEYS | set(SCHEMES)
+    words = {part: set(re.findall(r"[a-z_]+", text)) for part, text in parts.items()}
+    last = words["table, folder, stream, runs, event, poll"]
+    assert words["webhook"] >= sources.VERIFY_KEYS
+    assert set(FACTS) <= words["Templates"]
+    for known in (sources.TABLE_KEYS, sources.FOLDER_KEYS, sources.STREAM_KEYS, sources.RUNS_KEYS, sources.POLL_KEYS):
+        assert known <= last
+    for known in (triggers.LIMIT_KEYS, triggers.RATE_KEYS, triggers.BATCH_KEYS, triggers.DEBOUNCE_KEYS):
+        assert known <= words["A trigger"]

@@ -41,7 +41,7 @@ def find_mistakes(condition: Condition) -> Iterator[tuple[Path, str]]:
         yield (), problem
 
 
-def holds(condition: Condition, item: Any, trigger: dict[str, Any], budget: Budget) -> bool:
+def passes(condition: Condition, item: Any, trigger: dict[str, Any], budget: Budget) -> bool:
     """Whether an item passes. Raises BadFilter."""
     kind = condition["type"]
     try:
@@ -62,11 +62,11 @@ def _combine(condition: Condition, item: Any, trigger: dict[str, Any], budget: B
     """As conditions of a run are combined: one that decides wins over one that cannot be evaluated."""
     operator: str = condition["operator"]
     if operator == "NOT":
-        return not holds(condition["conditions"][0], item, trigger, budget)
+        return not passes(condition["conditions"][0], item, trigger, budget)
     trouble: BadFilter | None = None
     for inner in condition["conditions"]:
         try:
-            if holds(inner, item, trigger, budget) is (operator == "OR"):
+            if passes(inner, item, trigger, budget) is (operator == "OR"):
                 return operator == "OR"
         except BadFilter as error:
             trouble = trouble or error
