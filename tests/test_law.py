@@ -19,7 +19,7 @@ BESIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "tests/sim/known_s
 
 _NUMBERS = re.compile(r"\b([Rr]ules?|PROTOCOL|test_rule)(?:[_-]|\s+)(\d+)((?:(?:,? and |,? to |, )\d+)*)")
 _MORE = re.compile(r"(and|to|,) ?(\d+)")
-_IDS = re.compile(r"[JVERTWSX]\d\d?(?![\w-])")
+_IDS = re.compile(r"(?:TG|[JVERTWSX])\d\d?(?![\w-])")
 _NO_BEGINNING = re.compile(r"[\w%#&./\\-]")
 _ANCHOR = re.compile(r'<a id="([a-z]+-?\d+)"></a>')
 
@@ -151,6 +151,7 @@ def test_no_document_is_named_that_is_not_here():
         ("tests/kernel/test_x.py", "def test_rule_99_nothing_holds(): ...", "rule-99"),
         ("src/perdure/scripts/x.lua", "-- taken over at once (PROTOCOL 17, 77)", "protocol-77"),
         ("src/perdure/queries/x.sql", "-- never falls (V9)", "v9"),
+        ("src/perdure/kernel/x.py", "# each has one fate (TG99)", "tg99"),
         ("docs/x.md", "closed as X99", "x99"),
         ("tests/sim/known_seeds.json", '{"rule": "J8"}', "j8"),
     ],

@@ -175,7 +175,7 @@ class Run:
     def vote(self, approval: str, decision: str, by: str = "ann", **fields: Any) -> Any:
         return self.do(c.Vote(at=self.now, approval=approval, decision=decision, by=by, **fields))  # type: ignore[arg-type]
 
-    def tell(self, kind: Any, **fields: Any) -> Any:
+    def tell(self, kind: Any, /, **fields: Any) -> Any:
         """Any command without an activation: Pause, Resume, Cancel, Retry, Rollback, Patch, Signal, …"""
         return self.do(kind(at=self.now, **fields))
 

@@ -19,14 +19,16 @@ from unittest.mock import patch
 import msgspec
 
 from perdure.kernel import commands as c
-from perdure.kernel import continuations, reruns
+from perdure.kernel import continuations, reruns, triggers
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
+from perdure.kernel.mailbox import sort
 from perdure.kernel.run_view import activation_view, run_view
 from perdure.kernel.state import State
 from perdure.kernel.values import Error, Wait
 from perdure.model import ir as irs
 from tests.kernel.driver import Run, compiled
+from tests.kernel.mailboxes import TriggerRun
 from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start
 
 JOURNALS = Path(__file__).with_name("journals")
@@ -409,6 +411,35 @@ def child_that_its_parent_stopped_and_wanted_again() -> Run:
     return run
 
 
+@scenario
+def schedule_with_a_backfill_and_poison() -> Run:
+    run = TriggerRun()
+    run.schedule(overlap="buffer_one")
+    run.pass_time(200)
+    run.end(*run.box.open, state="failed")
+    run.tell(c.Backfill, since=999_000.0, until=999_100.0, by="ann")
+    run.fire("poison", inputs={"bad": True}, by="ann", overlap="allow")
+    run.tell(c.Settle, number=max(run.box.parked), as_="skip", by="ann")
+    run.tell(c.Pause, by="ann")
+    run.pass_time(60)
+    run.schedule(7.0, overlap="skip")
+    return run
+
+
+@scenario
+def hook_that_goes_on_as_a_new_run() -> Run:
+    with patch.object(triggers, "LONG_MAILBOX", 8):
+        run = TriggerRun()
+        run.webhook(open=1, per_key=1)
+        for name in "abcd":
+            if not run.state.terminal:
+                run.deliver(name, inputs={"n": name}, key="k")
+    (went,) = [effect for effect in run.effects if isinstance(effect, c.ContinueRun)]
+    after = TriggerRun(now=run.now, went=went)
+    after.end(*after.box.open)
+    return after
+
+
 def expected(state: State) -> dict[str, Any]:
     """What a journal evolves to, in words that do not depend on how a state is stored."""
     nodes = {}
@@ -430,6 +461,8 @@ def expected(state: State) -> dict[str, Any]:
         "activations": dict(sorted(nodes.items())),
         "never_activated": [state.name(index) for index in shown],
     }
+    if state.triggers:
+        result["triggers"] = {name: sort(box) for name, box in sorted(state.triggers.items())}
     return msgspec.json.decode(msgspec.json.encode(result))
 
 

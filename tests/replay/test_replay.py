@@ -19,9 +19,6 @@ FILES = sorted(JOURNALS.glob("*/*.jsonl"))
 NEVER_RECORDED = {
     "stream.opened": "streams have a place in the vocabulary and no producer yet",
     "stream.closed": "streams have a place in the vocabulary and no producer yet",
-    "trigger.registered": "triggers have a place in the vocabulary and no producer yet",
-    "trigger.received": "triggers have a place in the vocabulary and no producer yet",
-    "trigger.advanced": "triggers have a place in the vocabulary and no producer yet",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from perdure.invariants import attempts, flow, generations, runs, waits
+from perdure.invariants import attempts, flow, generations, mailboxes, runs, waits
 from perdure.invariants.graph import Library
 from perdure.invariants.model import RUN_OVER, Model, Violation
 from perdure.kernel import events as e
@@ -116,9 +116,16 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.ItemFailed: attempts.item_failed,
     e.StreamOpened: _nothing,
     e.StreamClosed: _nothing,
-    e.TriggerRegistered: _nothing,
-    e.TriggerReceived: _nothing,
-    e.TriggerAdvanced: _nothing,
+    e.TriggerRegistered: mailboxes.registered,
+    e.TriggerReceived: mailboxes.received,
+    e.TriggerAdvanced: mailboxes.moved,
+    e.TriggerSkipped: mailboxes.skipped,
+    e.TriggerStarted: mailboxes.started,
+    e.TriggerEnded: mailboxes.ended,
+    e.TriggerParked: mailboxes.parked,
+    e.TriggerReleased: mailboxes.released,
+    e.TriggerBackfilling: mailboxes.backfilling,
+    e.TriggerCarried: mailboxes.carried,
     e.LimitReached: _nothing,
     e.ResultIgnored: attempts.ignored,
 }

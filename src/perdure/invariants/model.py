@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from perdure.invariants.box import Box
 from perdure.invariants.graph import Graph, Library
 from perdure.kernel.events import Scope
 from perdure.model.ir import Node
@@ -151,6 +152,8 @@ class Model:
         """How many signals of each name were not consumed."""
         self.guarded: dict[str, set[str]] = {}
         """The approvals each node could only run after when a patch came."""
+        self.boxes: dict[str, Box] = {}
+        """What the triggers of the run hold, by node."""
         self.pauses: set[str] = set()
         self.orphaned = False
         """The run was cancelled by its parent."""
@@ -187,6 +190,7 @@ class Model:
         other.guarded = {name: set(people) for name, people in self.guarded.items()}
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}
         other.loops = {key: _copy(run, "members") for key, run in self.loops.items()}
+        other.boxes = {node: box.copy() for node, box in self.boxes.items()}
         other.approvals = {key: _copy(approval, "votes") for key, approval in self.approvals.items()}
         other.entered, other.timers, other.children = dict(self.entered), dict(self.timers), dict(self.children)
         return other

@@ -12,7 +12,8 @@ import msgspec
 
 from perdure.kernel.address import Address
 from perdure.kernel.events import AnyEvent, Scope
-from perdure.kernel.values import Error, Wait
+from perdure.kernel.mailbox import Mailbox, Over, Overlap, Policy
+from perdure.kernel.values import Error, Fired, Wait
 from perdure.model.ir import IR, Condition
 
 
@@ -38,6 +39,17 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     """The looping node's outcome in the iteration before the first one here (`loop.previous`)."""
 
 
+class Carried(msgspec.Struct, frozen=True, kw_only=True):
+    """The mailbox of a trigger that goes on as a new run."""
+
+    node: str
+    mailbox: Mailbox
+    inputs: Any = None
+    """The inputs of its items, by number."""
+    due_at: float | None = None
+    """When its timer is due."""
+
+
 class Start(Command, frozen=True, kw_only=True):
     run_id: str
     ir: IR
@@ -61,6 +73,9 @@ class Start(Command, frozen=True, kw_only=True):
     sealed_for: str = ""
     asked_by: tuple[str, ...] = ()
     generation: int = 1
+    trigger: Fired | None = None
+    mailboxes: tuple[Carried, ...] = ()
+    """What the triggers of the run that this one continues hold."""
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):
@@ -250,6 +265,74 @@ class Discard(NodeCommand, frozen=True, kw_only=True):
     as_: Literal["skip", "fail", "continue"] = "skip"
 
 
+# -- triggers ----------------------------------------------------------------------------------------------------------
+
+
+class MailboxCommand(Command, frozen=True, kw_only=True):
+    node: str = "receive"
+
+
+class Register(MailboxCommand, frozen=True, kw_only=True):
+    """Make the node a trigger, or change it: a new spec is the next revision."""
+
+    name: str
+    kind: str
+    spec: Any = None
+    policy: Policy = Policy()
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that was pushed, mapped under a revision of the spec."""
+
+    id: str
+    key: str = ""
+    inputs: Any = None
+    error: Error | None = None
+    """Why it could not be mapped."""
+    depth: int = 0
+
+
+class Deliver(MailboxCommand, frozen=True, kw_only=True):
+    items: tuple[Delivered, ...]
+    revision: int
+
+
+class Fire(MailboxCommand, frozen=True, kw_only=True):
+    """Start a run now, by hand."""
+
+    firing: str
+    """The identity of this firing: made with the command, never given out twice."""
+    inputs: Any = None
+    overlap: Overlap | None = None
+    revision: int
+
+
+class Backfill(MailboxCommand, frozen=True, kw_only=True):
+    """Receive the moments after `since` up to `until`, in a lane of their own."""
+
+    since: float
+    until: float
+    again: bool = False
+    """Also those that have had a run: they get another one."""
+    open: int = 1
+
+
+class EndFiring(MailboxCommand, frozen=True, kw_only=True):
+    """Runs that a trigger started have ended."""
+
+    ends: tuple[Over, ...]
+
+
+class Settle(MailboxCommand, frozen=True, kw_only=True):
+    """A person decides on a parked item: it waits again, mapped anew, or is skipped."""
+
+    number: int
+    as_: Literal["again", "skip"] = "again"
+    key: str = ""
+    inputs: Any = None
+    revision: int = 0
+
+
 AnyCommand = (
     Start
     | Begin
@@ -276,6 +359,12 @@ AnyCommand = (
     | Patch
     | Requeue
     | Discard
+    | Register
+    | Deliver
+    | Fire
+    | Backfill
+    | EndFiring
+    | Settle
 )
 
 
@@ -285,10 +374,32 @@ AnyCommand = (
 class Need(msgspec.Struct, frozen=True):
     """Something the kernel must know first and must not compute itself (rule 41)."""
 
-    kind: Literal["when", "loop", "branch", "outputs", "collect"]
+    kind: Literal["when", "loop", "branch", "outputs", "collect", "moments", "target"]
     node: str = ""
     scope: Scope = ()
     rule: int = 0
+
+
+class MomentsAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What `moments` is about. The answer is `{"moments": [[nominal, due, previous, next], …], "next": due or None, "more": bool}`:
+    those after `since` that are due by `until`, at most so many, in order; and when the one after them is due."""
+
+    trigger: str
+    spec: Any
+    since: float
+    until: float
+    most: int
+    nominal: bool = False
+    """`until` is about the moments themselves, not about when they are due."""
+
+
+class TargetAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What `target` is about. The answer is `{"version": 3, "ir": hash}`, with `inputs` where they are rendered only now; an
+    error means that the item can start no run."""
+
+    workflow: str
+    spec: Any
+    item: Any
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -383,6 +494,36 @@ class ContinueRun(Effect, frozen=True, kw_only=True):
     signals: tuple[tuple[str, Any], ...] = ()
     signals_seen: tuple[str, ...] = ()
     pauses: tuple[tuple[str, str], ...] = ()
+    mailboxes: tuple[Carried, ...] = ()
+
+
+class StartRun(Effect, frozen=True, kw_only=True):
+    """Start this run: the commit that records `trigger.started` carries the notice of it, so it is not lost."""
+
+    run_id: str
+    workflow: str
+    version: int
+    ir: str
+    inputs: Any = None
+    trigger: Fired
+    name: str
+    item: str
+    """What the source calls the item."""
+
+
+class NotifyTrigger(Effect, frozen=True, kw_only=True):
+    """This run ended, so the trigger that started it counts it no more: in the commit of the end, like `NotifyParent`."""
+
+    trigger: Fired
+    state: Literal["completed", "failed", "cancelled", "rolled_back"]
+
+
+class StopRun(Effect, frozen=True, kw_only=True):
+    """Cancel a run of this trigger: a newer item takes its place (rule 48)."""
+
+    run_id: str
+    number: int
+    force: bool = False
 
 
 class Ruling(msgspec.Struct, frozen=True):
@@ -397,3 +538,5 @@ class Refused(msgspec.Struct, frozen=True):
 
     code: str
     message: str
+    continued_as: str = ""
+    """With the code `continued`: the run that has what this one had (rule 52)."""

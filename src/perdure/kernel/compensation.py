@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -99,5 +99,10 @@ def give_up(d: Decider) -> None:
 
 
 def notify(d: Decider) -> None:
-    if d.state.parent is not None:
-        d.effect(c.NotifyParent(parent=d.state.parent))
+    """Tell those that wait for the end of this run: its parent, and the trigger that started it (rule 49)."""
+    state = d.state
+    if state.parent is not None:
+        d.effect(c.NotifyParent(parent=state.parent))
+    if state.trigger is not None and state.trigger.report:
+        ended: Any = state.state.value
+        d.effect(c.NotifyTrigger(trigger=state.trigger, state=ended))

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure.kernel import attempts, runs, waits
+from perdure.kernel import attempts, runs, triggers, waits
 from perdure.kernel import commands as c
 from perdure.kernel.decider import Decider, Refusal, Unknown
+from perdure.kernel.hand_out import hand_out
 from perdure.kernel.settle import settle
 from perdure.kernel.state import State
 
@@ -48,7 +49,16 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Patch: runs.patch,
     c.Requeue: runs.requeue,
     c.Discard: runs.discard,
+    c.Register: triggers.register,
+    c.Deliver: triggers.deliver,
+    c.Fire: triggers.fire,
+    c.Backfill: triggers.backfill,
+    c.EndFiring: triggers.end_firing,
+    c.Settle: triggers.settle_item,
 }
+
+_FOLLOWED = (c.Signal, c.Vote, c.Delegate, c.Pause, c.Resume, c.Cancel, c.Patch, c.MailboxCommand)
+"""Commands for whichever run goes on, not for one that has gone on as another (rule 52)."""
 
 
 def decide(
@@ -70,6 +80,9 @@ def _decide(
         return c.Refused("unknown_run", "there is no such run")
     if state.imported:
         return c.Refused("imported", f"run {state.run_id} was imported from {state.imported}: to look at, not to run")
+    if state.continued_as is not None and isinstance(command, _FOLLOWED):
+        to = state.continued_as
+        return c.Refused("continued", f"run {state.run_id} has gone on as {to}; ask that one", to)
     before = state.begin()
     kept = False
     try:
@@ -77,6 +90,9 @@ def _decide(
         _HANDLERS[type(command)](decider, command)
         if isinstance(command, _MOVING):
             waits.item_moved(decider, command)
+        if state.triggers:
+            hand_out(decider)
+            triggers.go_on_if_long(decider)
         settle(decider)
         kept = keep
     except Unknown as unknown:

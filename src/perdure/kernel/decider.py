@@ -79,7 +79,7 @@ class Decider:
         known = activation is not None and activation.scheduled_seq and not command.address.undo
         return str(activation.scheduled_seq) if activation is not None and known else type(command).__name__.lower()
 
-    def emit(self, kind: type[e.Event], **fields: Any) -> None:
+    def emit(self, kind: type[e.Event], /, **fields: Any) -> None:
         self._record(kind(seq=self.state.seq + 1, at=self.at, cause=self.cause, **fields))
 
     def _record(self, event: e.Event) -> None:

@@ -11,53 +11,43 @@ are packed; where nothing refers to a blob, values are the user's own JSON.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from perdure.kernel import segments
-from perdure.kernel.values import Error, Route, Undo, Wait
+from perdure.kernel.event_base import Event, NodeEvent, Place, Scope
+from perdure.kernel.trigger_events import (
+    TriggerAdvanced,
+    TriggerBackfilling,
+    TriggerCarried,
+    TriggerEnded,
+    TriggerParked,
+    TriggerReceived,
+    TriggerRegistered,
+    TriggerReleased,
+    TriggerSkipped,
+    TriggerStarted,
+)
+from perdure.kernel.values import Error, Fired, Route, Undo, Wait
 
-Scope = tuple[int, ...]
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
-    """Fields of all events. `counter` is the token counter after this event; `cause` the command or event before it."""
-
-    VERSION: ClassVar[int] = 1
-
-    seq: int
-    at: float
-    cause: str = ""
-    counter: int = 0
-    version: int = 1
-    refs: bool = False
-    """True in stored bytes whose values hold references to blobs and are packed."""
-
-    @property
-    def type(self) -> str:
-        return str(self.__struct_config__.tag)
-
-
-class NodeEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact about one activation: a node, in a scope, and for a map one of its items."""
-
-    node: str
-    scope: Scope = ()
-    item: int | None = None
-    visit: int = 0
-    attempt: int = 0
-
-
-class Place(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
-    """One activation inside a batch event."""
-
-    node: str
-    scope: Scope = ()
-    item: int | None = None
-    visit: int = 0
-    attempt: int = 0
-
+__all__ = [
+    "Event",
+    "NodeEvent",
+    "Place",
+    "Scope",
+    "TriggerAdvanced",
+    "TriggerBackfilling",
+    "TriggerCarried",
+    "TriggerEnded",
+    "TriggerParked",
+    "TriggerReceived",
+    "TriggerRegistered",
+    "TriggerReleased",
+    "TriggerSkipped",
+    "TriggerStarted",
+]
+"""What stands in other files and is read here."""
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
@@ -68,14 +58,14 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     workflow_version: int
     ir: str
     inputs: Any = None
-    tags: dict[str, str] = {}
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
     tenant: str = "default"
     deadline_at: float | None = None
     parent: tuple[str, str, Scope, int | None] | None = None
     """The (run, node, scope, item) that this run is a child of."""
     origin: tuple[str, str] | None = None
     """The (run, node or "") that this run was rerun from or continues."""
-    overrides: dict[str, dict[str, Any]] = {}
+    overrides: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Values that a node sees instead of the outputs of nodes before it (rerun): reader to node to value (rule 40)."""
     by: str = ""
     depth: int = 0
@@ -96,6 +86,8 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     may be forgotten before this run is."""
     generation: int = 1
     """The first generation: above 1 for a child whose start failed before, as its parent then accepts no older one."""
+    trigger: Fired | None = None
+    """The firing of a trigger that this run, or the one it continues, was started by."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):
@@ -435,7 +427,7 @@ class ItemFailed(NodeEvent, frozen=True, kw_only=True, tag="item.failed"):
     worker: str = ""
 
 
-# -- streams, triggers, limits, audit ----------------------------------------------------------------------------------
+# -- streams, limits, audit -------------------------------------------------------------------------------------------
 
 
 class StreamOpened(NodeEvent, frozen=True, kw_only=True, tag="stream.opened"):
@@ -446,21 +438,6 @@ class StreamClosed(NodeEvent, frozen=True, kw_only=True, tag="stream.closed"):
     port: str = ""
     chunks: int = 0
     output_ref: str | None = None
-
-
-class TriggerRegistered(NodeEvent, frozen=True, kw_only=True, tag="trigger.registered"):
-    kind: str = ""
-
-
-class TriggerReceived(NodeEvent, frozen=True, kw_only=True, tag="trigger.received"):
-    input: str = ""
-    data: Any = None
-    cursor: str | None = None
-
-
-class TriggerAdvanced(NodeEvent, frozen=True, kw_only=True, tag="trigger.advanced"):
-    cursor: str
-    processed: int = 0
 
 
 class LimitReached(Event, frozen=True, kw_only=True, tag="limit.reached"):
@@ -531,6 +508,13 @@ AnyEvent = (
     | TriggerRegistered
     | TriggerReceived
     | TriggerAdvanced
+    | TriggerSkipped
+    | TriggerStarted
+    | TriggerEnded
+    | TriggerParked
+    | TriggerReleased
+    | TriggerBackfilling
+    | TriggerCarried
     | LimitReached
     | ResultIgnored
 )

@@ -287,6 +287,8 @@ def _waiting(state: State, who: str, activation: Activation, seen: Seen) -> str:
             return f"{who} waits for the signal {wait.name!r}{until}."
         case "child":
             return f"{who} waits for its child run {wait.name}."
+        case "trigger":
+            return f"{who} is a trigger, and waits for what comes."
         case _:
             done = activation.items_completed + activation.items_failed
             known = (

@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel.decider import in_schedule, sorted_by_schedule
+from perdure.kernel.hand_out import find_stops
 from perdure.kernel.state import Activation, NodeState, RunState, State
 from perdure.kernel.waits import has_more_items
 
@@ -32,6 +33,8 @@ def outstanding(state: State) -> list[c.Effect]:
     left = sorted((a for a in left if state.is_left(a)), key=in_schedule)
     effects.extend(c.StopChild(child=activation.child) for activation in left)
     effects.extend(c.StartMore(address=state.address(a)) for a in waiting if has_more_items(state, a))
+    for box in state.triggers.values():
+        effects.extend(find_stops(box))
     if state.plan:
         activation = state.activations[state.plan[-1]]
         undo = activation.undo

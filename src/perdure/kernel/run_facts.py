@@ -24,6 +24,7 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.submitted_by, state.alias, state.correlation_id = event.by, event.alias, event.correlation_id
     state.created_at, state.imported, state.depth = event.at, event.imported, event.depth
     state.generation, state.sealed_for, state.asked_by = event.generation, event.sealed_for, event.asked_by
+    state.trigger = event.trigger
     before = enumerate(event.signals_seen, -len(event.signals_seen))
     state.signals_seen = {name: number for number, name in before}  # older than any signal of this run, in order
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]

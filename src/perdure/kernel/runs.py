@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation, guards, loops, patches
+from perdure.kernel import compensation, guards, loops, patches, triggers
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import lacks_past
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
@@ -54,10 +54,12 @@ def start(d: Decider, command: c.Start) -> None:
         sealed_for=command.sealed_for,
         asked_by=command.asked_by,
         generation=command.generation,
+        trigger=command.trigger,
     )
     _adopt(d, command.adopted)
     for name, payload in command.signals:
         d.emit(e.RunSignalled, name=name, payload=payload)
+    triggers.carry_on(d, command.mailboxes)
     for reason, by in command.pauses:
         d.emit(e.RunPaused, by=by, reason=reason)
 
@@ -91,6 +93,8 @@ def pause(d: Decider, command: c.Pause) -> None:
         return
     if not paused and d.state.state is not R.RUNNING:
         raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}; only a running run can be paused")
+    if not paused:
+        triggers.look_at_all(d)  # what was due before the pause is not lost to it
     d.emit(e.RunPaused, by=command.by, reason=command.reason)
     if not paused:
         d.recall_queued()
@@ -104,6 +108,8 @@ def resume(d: Decider, command: c.Resume) -> None:
     if command.reason is not None and command.reason not in d.state.pauses:
         return  # the run is paused for other reasons, and stays so
     left = () if command.reason is None else tuple(sorted(d.state.pauses.keys() - {command.reason}))
+    if not left:
+        triggers.look_at_all(d)  # what was due during the pause is over with it
     d.emit(e.RunResumed, by=command.by, reason=command.reason or "", left=left)
     if left:
         return
@@ -136,6 +142,7 @@ def cancel(d: Decider, command: c.Cancel) -> None:
             for activation in sorted_by_schedule(state, N.RUNNING):
                 d.stop(activation)
         d.stop_children()
+        triggers.give_up(d)
     if command.force:
         finish(d)
 

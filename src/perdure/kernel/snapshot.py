@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.causal_past import may_wait
+from perdure.kernel.mailbox import sort
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, waits
 from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Line, LoopRun, NodeState, State, Timer
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 9
+SNAPSHOT_VERSION = 10
 
 _PLAIN = (
     "run_id",
@@ -62,6 +63,7 @@ _PLAIN = (
     "children",
     "undoable",
     "plan",
+    "trigger",
     "triggers",
     "streams",
     "ir_hashes",
@@ -104,11 +106,13 @@ def _keys(state: State, line: Line) -> list[Key]:
     return [entry[0] for entry in line.entries[line.head :] if waits(state, entry)]
 
 
-_SORTED = ("tags", "pauses", "signals_seen", "children", "triggers", "streams")
+_SORTED = ("tags", "pauses", "signals_seen", "children", "streams")
 
 
 def _plain_value(state: State, name: str) -> Any:
     value = getattr(state, name)
+    if name == "triggers":
+        return {node: sort(box) for node, box in sorted(value.items())}
     return dict(sorted(value.items())) if name in _SORTED else value
 
 

@@ -13,8 +13,9 @@ import msgspec
 
 from perdure.kernel.address import Address
 from perdure.kernel.events import Scope
+from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.values import Error, Route, Undo, Wait
+from perdure.kernel.values import Error, Fired, Route, Undo, Wait
 from perdure.model.ir import IR, Node
 
 
@@ -232,7 +233,7 @@ class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Timer(msgspec.Struct, frozen=True):
     due_at: float
-    kind: Literal["retry", "wait", "approval", "deadline", "grace", "queue", "total", "delay", "undo"]
+    kind: Literal["retry", "wait", "approval", "deadline", "grace", "queue", "total", "delay", "undo", "trigger"]
     key: Key | None = None
     attempt: int = 0
 
@@ -345,7 +346,10 @@ class State(msgspec.Struct, kw_only=True):
     """Completed activations that have something to compensate, in order of completion."""
     plan: list[Key] = []
     """Activations still to be compensated, the next one last."""
-    triggers: dict[str, str] = {}
+    trigger: Fired | None = None
+    """The firing of a trigger that this run was started by."""
+    triggers: dict[str, Mailbox] = {}
+    """What the triggers of this run hold, by node."""
     streams: dict[str, int] = {}
     ir_hashes: list[str] = []
 

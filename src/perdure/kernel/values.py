@@ -37,7 +37,7 @@ class Route(msgspec.Struct, frozen=True, omit_defaults=True):
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a waiting activation waits for."""
 
-    kind: Literal["approval", "timer", "signal", "child", "items", "delay"]
+    kind: Literal["approval", "timer", "signal", "child", "items", "delay", "trigger"]
     name: str = ""
     """The name of the approval, timer, signal or child waited for."""
     until: float | None = None
@@ -48,6 +48,19 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     tolerated: int = 0
     generation: int = 1
     """The generation of the child."""
+
+
+class Fired(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """Which firing of a trigger started a run."""
+
+    trigger: str
+    """The id of the trigger: of the first of the runs that are the trigger."""
+    number: int
+    """The number of the item; of the last one, where a run was started for several."""
+    depth: int = 1
+    """How many triggers led to this run, each by a run of the one before."""
+    report: bool = True
+    """Whether the trigger counts the run as open and hears of its end."""
 
 
 class Undo(msgspec.Struct, omit_defaults=True):

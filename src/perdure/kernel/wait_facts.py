@@ -1,6 +1,8 @@
-"""What approvals, timers, children, map items, streams and triggers do to the state."""
+"""What approvals, timers, children, map items and streams do to the state."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer, set_state, set_timer, timer_name
@@ -72,7 +74,8 @@ def _approval_escalated(state: State, event: e.ApprovalEscalated) -> None:
 
 @folds(e.TimerSet)
 def _timer_set(state: State, event: e.TimerSet) -> None:
-    set_timer(state, event.timer, Timer(event.due_at, "grace" if event.timer == "grace" else "wait"))
+    kind: Any = event.timer.partition(":")[0]
+    set_timer(state, event.timer, Timer(event.due_at, kind if kind in ("grace", "trigger") else "wait"))
 
 
 @folds(e.TimerFired)
@@ -124,18 +127,6 @@ def _stream_closed(state: State, event: e.StreamClosed) -> None:
     state.drop(state.streams, f"{event.node}.{event.port}")
 
 
-@folds(e.TriggerRegistered)
-def _trigger_registered(state: State, event: e.TriggerRegistered) -> None:
-    if event.node not in state.triggers:
-        state.put(state.triggers, event.node, "")
-
-
-@folds(e.TriggerAdvanced)
-def _trigger_advanced(state: State, event: e.TriggerAdvanced) -> None:
-    state.put(state.triggers, event.node, event.cursor)
-
-
-@folds(e.TriggerReceived)
 @folds(e.LimitReached)
 def _nothing(state: State, event: e.Event) -> None:
     """Fold an event that is recorded and changes nothing a decision depends on."""

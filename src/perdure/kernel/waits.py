@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation
+from perdure.kernel import compensation, triggers
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
@@ -418,6 +418,8 @@ def fire_timer(d: Decider, command: c.FireTimer) -> None:
             _deadline(d)
         case "grace":
             finish(d)
+        case "trigger":
+            triggers.fire_timer(d, command.timer)
         case _ if activation is not None:
             _fire_for(d, timer, activation)
             items_of(d, activation)

@@ -30,8 +30,10 @@ limit.reached result.ignored
 
 BESIDES = {"node.routed", "nodes.held", "nodes.cancelled", "loop.advanced", "loop.ended", "approval.delegated"}
 BESIDES |= {"run.undelivered"}
+BESIDES |= {"trigger.skipped", "trigger.started", "trigger.ended", "trigger.parked", "trigger.released"}
+BESIDES |= {"trigger.backfilling", "trigger.carried"}
 """What the kernel needs to say besides: late routes, two more batch forms, the turns of loops, approvals handed over, runs that
-cannot be continued."""
+cannot be continued, and what becomes of the items of a trigger."""
 
 
 def test_rule_41_decide_returns_needs_first_and_the_decision_with_the_verdicts():
@@ -208,9 +210,6 @@ def test_rule_42_events_are_shown_with_their_header_on_top():
     "event",
     [
         e.StreamOpened(seq=3, at=1.0, node="a", port="out", counter=1),
-        e.TriggerRegistered(seq=3, at=1.0, node="a", kind="cron", counter=1),
-        e.TriggerReceived(seq=3, at=1.0, node="a", input="i", data=1, counter=1),
-        e.TriggerAdvanced(seq=3, at=1.0, node="a", cursor="5", counter=1),
         e.NodeCheckpointed(seq=3, at=1.0, node="a", data={"page": 2}, counter=1),
     ],
     ids=lambda event: event.type,

@@ -1,0 +1,216 @@
+"""Starts runs for what waits in a mailbox, after every command, as far as its limits allow (rules 46 to 50, 58)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel.decider import Decider, Unknown
+from perdure.kernel.mailbox import Begun, Item, Lane, Mailbox, run_of_moment
+from perdure.kernel.state import RunState
+from perdure.kernel.trigger_facts import timer_of
+from perdure.kernel.values import Error, Fired
+
+R = RunState
+
+MOST_STARTS = 200
+"""The most runs that one decision starts."""
+LANE_PAGE = 100
+"""The most moments of a backfill that wait at once."""
+MOST_PARKED = 1_000
+"""The parked items that pause a trigger: so much poison has one cause."""
+
+
+def ask(d: Decider, need: c.Need, asked: Any) -> c.Verdict:
+    verdict = d.verdicts.get(need)
+    if verdict is None:
+        raise Unknown([c.Question(need, asked)])
+    return verdict
+
+
+def pause(d: Decider, reason: str) -> None:
+    if d.state.state is R.RUNNING or (d.state.state is R.PAUSED and reason not in d.state.pauses):
+        d.emit(e.RunPaused, by="trigger", reason=reason)
+
+
+def park(d: Decider, node: str, number: int, error: Error) -> None:
+    """Put an item aside that can start no run: a person looks at it, and the others go on (rule 50)."""
+    box = d.state.triggers[node]
+    d.emit(e.TriggerParked, node=node, number=number, error=error)
+    if box.policy.on_poison == "stop" or len(box.parked) >= MOST_PARKED:
+        pause(d, "poison")
+
+
+def stop_open(d: Decider, box: Mailbox, lanes: set[int]) -> None:
+    for effect in find_stops(box):
+        if box.open[effect.run_id].lane in lanes:
+            d.effect(effect)
+
+
+def find_stops(box: Mailbox) -> list[c.StopRun]:
+    """The runs that newer items wait to take the place of (rule 48)."""
+    modes: dict[int, bool] = {}
+    for item in box.waiting.values():
+        mode = box.mode(item)
+        if mode in ("cancel", "terminate"):
+            modes[item.lane] = modes.get(item.lane, False) or mode == "terminate"
+    return [
+        c.StopRun(run_id=run_id, number=firing.number, force=modes[firing.lane])
+        for run_id, firing in sorted(box.open.items())
+        if firing.lane in modes
+    ]
+
+
+def hand_out(d: Decider) -> None:
+    for node, box in d.state.triggers.items():
+        if d.state.state is R.RUNNING and (box.waiting or box.lanes):
+            _hand_out(d, node, box)
+
+
+def _hand_out(d: Decider, node: str, box: Mailbox) -> None:
+    _turn_pages(d, node, box)
+    left = MOST_STARTS
+    while left and d.state.state is R.RUNNING and (batch := find_eligible(box, left)):
+        repeated = tuple(item.number for item in batch if item.run_id in box.open)
+        if repeated:
+            d.emit(e.TriggerSkipped, node=node, reason="duplicate", numbers=repeated)
+            continue
+        left -= _start(d, node, box, batch)
+    again = (not left and find_eligible(box, 1)) or _find_pages(box)
+    if again and d.state.state is R.RUNNING:
+        d.emit(e.TimerSet, timer=timer_of(node), due_at=d.at)
+
+
+def find_eligible(box: Mailbox, most: int) -> list[Item]:
+    """The items that may start a run now, in order: an item waits behind earlier ones of its key (rule 46)."""
+    lanes: dict[int, int] = {}
+    keys: dict[str, int] = {}
+    for firing in box.open.values():
+        lanes[firing.lane] = lanes.get(firing.lane, 0) + 1
+        keys[firing.key] = keys.get(firing.key, 0) + 1
+    behind: set[str] = set()
+    found: list[Item] = []
+    for number in sorted(box.waiting):
+        item = box.waiting[number]
+        counted = box.mode(item) != "allow"
+        full = counted and lanes.get(item.lane, 0) >= box.limit(item.lane)
+        if item.key and (item.key in behind or (box.policy.per_key and keys.get(item.key, 0) >= box.policy.per_key)):
+            full = True
+        if full:
+            if item.key:
+                behind.add(item.key)
+            continue
+        if counted:
+            lanes[item.lane] = lanes.get(item.lane, 0) + 1
+            keys[item.key] = keys.get(item.key, 0) + 1
+        found.append(item)
+        if len(found) == most:
+            break
+    return found
+
+
+def _start(d: Decider, node: str, box: Mailbox, batch: list[Item]) -> int:
+    """Start a run for each item whose workflow and inputs are in order; park the others. Gives how many were started."""
+    workflow = box.policy.workflow
+    needs = [c.Need("target", node, (), item.number) for item in batch]
+    missing = [
+        c.Question(need, c.TargetAsked(workflow=workflow, spec=box.spec, item=item))
+        for need, item in zip(needs, batch, strict=True)
+        if need not in d.verdicts
+    ]
+    if missing:
+        raise Unknown(missing)
+    starts: list[Begun] = []
+    count = 0
+    for need, item in zip(needs, batch, strict=True):
+        verdict = d.verdicts[need]
+        if verdict.error is not None:
+            count += _record(d, node, starts)  # what comes before it is started, also where the trigger stops at it
+            park(d, node, item.number, verdict.error)
+            if d.state.state is not R.RUNNING:
+                return count
+            continue
+        found = verdict.value
+        starts.append(Begun((item.number,), item.run_id, workflow, found["version"], found["ir"]))
+        d.effect(
+            c.StartRun(
+                run_id=item.run_id,
+                workflow=workflow,
+                version=found["version"],
+                ir=found["ir"],
+                inputs=found.get("inputs", item.inputs),
+                trigger=Fired(box.trigger, item.number, item.depth + 1, box.mode(item) != "allow"),
+                name=box.name,
+                item=item.id,
+            )
+        )
+    return count + _record(d, node, starts)
+
+
+def _record(d: Decider, node: str, starts: list[Begun]) -> int:
+    count = len(starts)
+    if starts:
+        d.emit(e.TriggerStarted, node=node, starts=tuple(starts))
+        starts.clear()
+    return count
+
+
+# -- backfill ----------------------------------------------------------------------------------------------------------
+
+
+def _find_pages(box: Mailbox) -> list[int]:
+    """The backfills whose next moments may be received: none of those before waits any more."""
+    if not box.lanes:
+        return []
+    busy = {item.lane for item in box.waiting.values()}
+    return [number for number, lane in sorted(box.lanes.items()) if lane.cursor < lane.until and number not in busy]
+
+
+def _turn_pages(d: Decider, node: str, box: Mailbox) -> None:
+    for number in _find_pages(box):
+        if d.state.state is R.RUNNING:
+            _turn_page(d, node, box, number, box.lanes[number])
+
+
+def _turn_page(d: Decider, node: str, box: Mailbox, number: int, lane: Lane) -> None:
+    asked = c.MomentsAsked(
+        trigger=box.trigger, spec=box.spec, since=lane.cursor, until=lane.until, most=LANE_PAGE, nominal=True
+    )
+    verdict = ask(d, c.Need("moments", node, (), number), asked)
+    if verdict.error is not None:
+        pause(d, "bad_schedule")
+        return
+    moments: list[list[Any]] = verdict.value["moments"]
+    upto = moments[-1][0] if verdict.value.get("more") else lane.until
+    runs = [(moment, run_of_moment(box.trigger, moment[0], lane.round)) for moment in moments]
+    known = [moment[0] for moment, run_id in runs if run_id in box.seen]
+    if known:
+        d.emit(
+            e.TriggerSkipped,
+            node=node,
+            lane=number,
+            reason="duplicate",
+            count=len(known),
+            since=known[0],
+            until=known[-1],
+        )
+    items = tuple(
+        Item(
+            number=box.position + place,
+            id=f"{moment[0]:.3f}",
+            run_id=run_id,
+            at=d.at,
+            nominal=moment[0],
+            previous=moment[2],
+            next=moment[3],
+            lane=number,
+            round=lane.round,
+        )
+        for place, (moment, run_id) in enumerate([one for one in runs if one[1] not in box.seen], 1)
+    )
+    where: dict[str, Any] = {"node": node, "lane": number, "after": lane.cursor, "cursor": upto}
+    if not items:
+        d.emit(e.TriggerAdvanced, **where, reason="empty")
+        return
+    d.emit(e.TriggerReceived, **where, revision=box.revision, items=items)

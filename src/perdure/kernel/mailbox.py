@@ -1,0 +1,182 @@
+"""The mailbox of a trigger: what has come in, what became of it, and what is decided by (rules 45 to 50).
+
+Plain data, which events, commands and state share; no rules. A mailbox belongs to a node of type `trigger`. It is changed only
+as events are folded (`trigger_facts.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.kernel.values import Error
+
+Overlap = Literal["skip", "buffer_one", "buffer", "cancel", "terminate", "allow"]
+Cursor = str | float | None
+"""How far a trigger has got: for a schedule the last moment that was decided on, otherwise what its source says."""
+
+SEEN = 10_000
+"""How many of the latest items are known by their run ids: one that comes again is the same item."""
+
+
+class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What decides about the items of a trigger, with every default filled in: it is recorded with the registration."""
+
+    workflow: str = ""
+    overlap: Overlap = "skip"
+    open: int = 1
+    """How many runs may be open at once."""
+    per_key: int = 0
+    """How many runs of one key may be open at once; 0 is no limit."""
+    buffer: int = 1_000
+    catchup: Literal["none", "latest", "all"] = "latest"
+    within: float = 86_400.0
+    """Seconds after which a missed moment is not made up for."""
+    max_firings: int = 0
+    """How many moments are received in all; 0 is no limit."""
+    on_poison: Literal["park", "stop"] = "park"
+    pause_after_failures: int = 0
+    """The failed runs in a row that pause the trigger; 0: none do."""
+
+
+class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+    number: int
+    id: str
+    """What the source calls it; for a moment its time, for a firing by hand an id made with the command."""
+    run_id: str
+    """The run it starts, if it starts one (rule 47)."""
+    key: str = ""
+    at: float = 0.0
+    """When it was received."""
+    nominal: float | None = None
+    """The moment of a schedule, without jitter."""
+    previous: float | None = None
+    next: float | None = None
+    lane: int = 0
+    """0: as it comes. A backfill has a lane of its own."""
+    round: int = 0
+    depth: int = 0
+    """How many triggers led to it."""
+    overlap: Overlap | None = None
+    """What this item says otherwise than the policy."""
+    inputs: Any = None
+    """The inputs of the run. Events keep those of all their items in a field of their own."""
+
+
+class Begun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run that a trigger starts."""
+
+    numbers: tuple[int, ...]
+    run_id: str
+    workflow: str
+    version: int = 1
+    ir: str = ""
+
+
+class Over(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run of a trigger that has ended."""
+
+    run_id: str
+    number: int
+    state: Literal["completed", "failed", "cancelled", "rolled_back", "lost", "duplicate"]
+
+
+class Firing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run that was started and has not been heard to end."""
+
+    number: int
+    key: str = ""
+    lane: int = 0
+
+
+class Parked(msgspec.Struct, frozen=True, omit_defaults=True):
+    item: Item
+    error: Error
+
+
+class Lane(msgspec.Struct, omit_defaults=True):
+    """A backfill: the moments after `cursor` up to `until`, beside those that come (rule 58)."""
+
+    cursor: float
+    until: float
+    round: int = 0
+    open: int = 1
+
+
+class Mailbox(msgspec.Struct, kw_only=True, omit_defaults=True):
+    trigger: str
+    """The id that the runs of its items derive theirs from."""
+    name: str
+    kind: str
+    spec: Any = None
+    policy: Policy = Policy()
+    revision: int = 1
+    cursor: Cursor = None
+    position: int = 0
+    """The number of the last item."""
+    counted: int = 0
+    """How many moments were received as they came, which `max_firings` bounds."""
+    round: int = 0
+    waiting: dict[int, Item] = {}
+    open: dict[str, Firing] = {}
+    parked: dict[int, Parked] = {}
+    lanes: dict[int, Lane] = {}
+    laned: int = 0
+    """The number of the last lane."""
+    failures: int = 0
+    """How many runs have failed in a row."""
+    seen: dict[str, int] = {}
+    """The latest items: run id to number."""
+    recent: list[str] = []
+    """The run ids in `seen`, in order, behind `head`."""
+    head: int = 0
+
+    def mode(self, item: Item) -> Overlap:
+        """What happens to an item that comes while as many runs are open as may be."""
+        if item.overlap is not None:
+            return item.overlap
+        return "buffer" if item.lane else self.policy.overlap
+
+    def limit(self, lane: int) -> int:
+        found = self.lanes.get(lane)
+        return self.policy.open if found is None else found.open
+
+
+def sort(box: Mailbox) -> Mailbox:
+    """A copy of the mailbox with its dictionaries in order, whichever order they came to be in: equal ones have equal bytes."""
+    return msgspec.structs.replace(
+        box,
+        waiting=dict(sorted(box.waiting.items())),
+        open=dict(sorted(box.open.items())),
+        parked=dict(sorted(box.parked.items())),
+        lanes={number: msgspec.structs.replace(lane) for number, lane in sorted(box.lanes.items())},
+        seen=dict(sorted(box.seen.items())),
+        recent=box.recent[box.head :],
+        head=0,
+    )
+
+
+def strip(box: Mailbox) -> Mailbox:
+    """The mailbox without the inputs of its items, which an event keeps in a field of their own."""
+    return msgspec.structs.replace(
+        box,
+        waiting={n: msgspec.structs.replace(item, inputs=None) for n, item in box.waiting.items()},
+        parked={
+            n: msgspec.structs.replace(one, item=msgspec.structs.replace(one.item, inputs=None))
+            for n, one in box.parked.items()
+        },
+    )
+
+
+def run_of_moment(trigger: str, nominal: float, turn: int = 0) -> str:
+    """The run of a moment: the same wherever it is computed, and however often the moment is looked at (rule 47). `turn` is the
+    round of a backfill that runs it again."""
+    whole = f"{nominal:.3f}".removesuffix(".000").replace(".", "-")
+    return f"{trigger}~t{whole}" + (f".{turn}" if turn else "")
+
+
+def run_of_item(trigger: str, id: str, turn: int = 0, *, by_hand: bool = False) -> str:
+    name = hashlib.sha256(f"{turn}:{id}".encode()).hexdigest()[:32]
+    return f"{trigger}~{'m' if by_hand else 'i'}{name}"

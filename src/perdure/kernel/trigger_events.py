@@ -1,0 +1,101 @@
+"""The events of a mailbox: what came in for a trigger, and what became of it (rules 45 to 50, 55 to 59)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.kernel.event_base import Event
+from perdure.kernel.mailbox import Begun, Cursor, Item, Mailbox, Over, Policy
+from perdure.kernel.values import Error
+
+SkipReason = Literal["overlap", "superseded", "catchup", "paused", "duplicate", "limit", "deleted"]
+
+
+class MailboxEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
+    node: str
+    lane: int = 0
+
+
+class TriggerRegistered(MailboxEvent, frozen=True, kw_only=True, tag="trigger.registered"):
+    """The trigger is there, or is changed: then with the next revision."""
+
+    name: str
+    kind: str
+    spec: Any = None
+    policy: Policy
+    revision: int = 1
+    cursor: Cursor = None
+    """Where it begins. The past of a new schedule is not missed."""
+    by: str = ""
+
+
+class TriggerReceived(MailboxEvent, frozen=True, kw_only=True, tag="trigger.received"):
+    after: Cursor = None
+    """The cursor before; it moves in the same fact that the items come in by."""
+    cursor: Cursor = None
+    revision: int = 1
+    items: tuple[Item, ...]
+    inputs: Any = None
+    """The inputs of the items, in their order."""
+
+
+class TriggerAdvanced(MailboxEvent, frozen=True, kw_only=True, tag="trigger.advanced"):
+    """The cursor moved, and nothing was received."""
+
+    after: Cursor = None
+    cursor: Cursor = None
+    reason: Literal["empty"] = "empty"
+    by: str = ""
+
+
+class TriggerSkipped(MailboxEvent, frozen=True, kw_only=True, tag="trigger.skipped"):
+    """Items that start no run, by number; or moments that were not received at all, counted."""
+
+    reason: SkipReason
+    numbers: tuple[int, ...] = ()
+    count: int = 0
+    since: float | None = None
+    until: float | None = None
+
+
+class TriggerStarted(MailboxEvent, frozen=True, kw_only=True, tag="trigger.started"):
+    starts: tuple[Begun, ...]
+
+
+class TriggerEnded(MailboxEvent, frozen=True, kw_only=True, tag="trigger.ended"):
+    ends: tuple[Over, ...]
+
+
+class TriggerParked(MailboxEvent, frozen=True, kw_only=True, tag="trigger.parked"):
+    number: int
+    error: Error
+
+
+class TriggerReleased(MailboxEvent, frozen=True, kw_only=True, tag="trigger.released"):
+    """A person decided on a parked item."""
+
+    number: int
+    as_: Literal["again", "skip"] = msgspec.field(name="as", default="again")
+    key: str = ""
+    inputs: Any = None
+    by: str = ""
+
+
+class TriggerBackfilling(MailboxEvent, frozen=True, kw_only=True, tag="trigger.backfilling"):
+    """Moments of the past are to be received in the lane that this opens."""
+
+    since: float
+    until: float
+    round: int = 0
+    open: int = 1
+    by: str = ""
+
+
+class TriggerCarried(MailboxEvent, frozen=True, kw_only=True, tag="trigger.carried"):
+    """The mailbox that the run this one continues had."""
+
+    mailbox: Mailbox
+    inputs: Any = None
+    """The inputs of its items, by number."""

@@ -1,0 +1,415 @@
+"""Commands about triggers: what comes in, when a schedule is due, and what people say (rules 45, 49, 50, 55 to 59).
+
+A trigger is a run of one node that never completes. What has come in waits in its mailbox; `hand_out.py` starts runs for it. Which
+moments a schedule has is asked for, like every condition: time zones change, and a journal must fold without a calendar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel.continuations import next_id
+from perdure.kernel.decider import Decider, Refusal
+from perdure.kernel.hand_out import ask, hand_out, park, pause, stop_open
+from perdure.kernel.mailbox import Cursor, Item, Mailbox, run_of_item, run_of_moment, sort, strip
+from perdure.kernel.state import RunState
+from perdure.kernel.trigger_facts import timer_of
+from perdure.kernel.values import Error
+
+R = RunState
+
+SCHEDULE = "schedule"
+PAGE = 10_000
+"""The most moments that one look finds."""
+EACH_PAGE = 200
+"""The most of them where each is received."""
+LATE_SECONDS = 60.0
+"""How late a moment may be that is not made up for (`catchup: none`)."""
+DEEPEST = 10
+"""The longest chain of triggers, each started by a run of the one before."""
+MOST_LANES = 10
+LONG_MAILBOX = 200_000
+"""Events after which a trigger goes on as a new run."""
+_EMPTY = "empty"
+
+
+def register(d: Decider, command: c.Register) -> None:
+    """Register the trigger, or give it its next revision. First, what was due by the old spec is decided by it."""
+    state = d.state
+    if not any(node is not None and node.id == command.node and node.type == "trigger" for node in state.ir.nodes):
+        raise Refusal("no_trigger", f"run {state.run_id} has no trigger {command.node}")
+    _live(d)
+    box = state.triggers.get(command.node)
+    scheduled = command.kind == SCHEDULE
+    cursor: Cursor = d.at if scheduled else None
+    revision = 1
+    if box is not None:
+        if box.kind != command.kind or box.name != command.name:
+            raise Refusal(
+                "kind_changed", f"{box.name} is a {box.kind} and stays one; give another trigger another name"
+            )
+        if (box.spec, box.policy) == (command.spec, command.policy):
+            return
+        if scheduled:
+            look(d, command.node, box)
+        revision = box.revision + 1
+        cursor = max(box.cursor, d.at) if isinstance(box.cursor, float) else box.cursor
+    d.emit(
+        e.TriggerRegistered,
+        node=command.node,
+        name=command.name,
+        kind=command.kind,
+        spec=command.spec,
+        policy=command.policy,
+        revision=revision,
+        cursor=cursor,
+        by=command.by,
+    )
+    if scheduled:
+        _begin(d, command.node, state.triggers[command.node])
+
+
+def _begin(d: Decider, node: str, box: Mailbox) -> None:
+    """Set the timer of a schedule that is new, or has changed."""
+    cursor = _moment(box)
+    asked = c.MomentsAsked(trigger=box.trigger, spec=box.spec, since=cursor, until=cursor, most=1)
+    verdict = ask(d, c.Need("moments", node, (), -1), asked)
+    if verdict.error is not None:
+        raise Refusal("bad_schedule", verdict.error.message)
+    if verdict.value["next"] is None:
+        raise Refusal("no_more_moments", f"{box.name} has no moment after this one")
+    _set_next(d, node, verdict.value["next"])
+
+
+def _set_next(d: Decider, node: str, due_at: float | None) -> None:
+    box = d.state.triggers[node]
+    most = box.policy.max_firings
+    if due_at is not None and (not most or box.counted < most):
+        d.emit(e.TimerSet, timer=timer_of(node), due_at=due_at)
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def fire_timer(d: Decider, timer: str) -> None:
+    node = timer.partition(":")[2]
+    box = d.state.triggers.get(node)
+    if box is not None and box.kind == SCHEDULE and d.state.state in (R.RUNNING, R.PAUSED):
+        _set_next(d, node, look(d, node, box))
+
+
+def look_at_all(d: Decider) -> None:
+    """Decide what is due now: before a pause by the rules, after one as what it kept from running (rule 56)."""
+    for node, box in d.state.triggers.items():
+        if box.kind == SCHEDULE:
+            due_at = look(d, node, box)
+            if timer_of(node) not in d.state.timers:
+                _set_next(d, node, due_at)
+    hand_out(d)
+
+
+def look(d: Decider, node: str, box: Mailbox) -> float | None:
+    """Give every moment after the cursor that is due a fate (rule 56), and say when the next one is due. Moments are found from
+    the cursor, never from now."""
+    cursor = _moment(box)
+    each = box.policy.catchup == "all"
+    asked = c.MomentsAsked(
+        trigger=box.trigger, spec=box.spec, since=cursor, until=d.at, most=EACH_PAGE if each else PAGE
+    )
+    verdict = ask(d, c.Need("moments", node), asked)
+    if verdict.error is not None:
+        pause(d, "bad_schedule")
+        return None
+    found: list[list[Any]] = verdict.value["moments"]
+    more = bool(verdict.value.get("more"))
+    if not found:
+        following: float | None = verdict.value["next"]
+        return following
+    kept = _sift(d, node, box, found, more=more)
+    _receive(d, node, box, kept, found[-1][0])
+    return d.at if more else verdict.value["next"]
+
+
+def _sift(d: Decider, node: str, box: Mailbox, found: list[list[Any]], *, more: bool) -> list[list[Any]]:
+    """Choose the moments that are received; what is left out is a fact."""
+    left: dict[str, list[float]] = {}
+    kept: list[list[Any]] = []
+    policy = box.policy
+    room = policy.max_firings - box.counted if policy.max_firings else len(found)
+    for place, moment in enumerate(found):
+        nominal, due = moment[0], moment[1]
+        last = place == len(found) - 1 and not more
+        if d.state.state is R.PAUSED:
+            reason = "paused"
+        elif d.at - due > (LATE_SECONDS if policy.catchup == "none" else policy.within):
+            reason = "catchup"
+        elif policy.catchup != "all" and not last:
+            reason = "superseded"
+        elif run_of_moment(box.trigger, nominal) in box.seen:
+            reason = "duplicate"
+        elif len(kept) >= room:
+            reason = "limit"
+        else:
+            kept.append(moment)
+            continue
+        left.setdefault(reason, []).append(nominal)
+    for reason, moments in left.items():
+        d.emit(e.TriggerSkipped, node=node, reason=reason, count=len(moments), since=moments[0], until=moments[-1])
+    return kept
+
+
+def _receive(d: Decider, node: str, box: Mailbox, moments: list[list[Any]], cursor: float) -> None:
+    after = box.cursor
+    if not moments:
+        d.emit(e.TriggerAdvanced, node=node, after=after, cursor=cursor, reason=_EMPTY)
+        return
+    items = tuple(_item_of(d, box, moment, place) for place, moment in enumerate(moments, 1))
+    d.emit(e.TriggerReceived, node=node, after=after, cursor=cursor, revision=box.revision, items=items)
+    _arrive(d, node, box, items)
+
+
+def _item_of(d: Decider, box: Mailbox, moment: list[Any], place: int) -> Item:
+    nominal, _, previous, following = moment
+    return Item(
+        number=box.position + place,
+        id=f"{nominal:.3f}",
+        run_id=run_of_moment(box.trigger, nominal),
+        at=d.at,
+        nominal=nominal,
+        previous=previous,
+        next=following,
+    )
+
+
+def _moment(box: Mailbox) -> float:
+    if not isinstance(box.cursor, float):
+        raise Refusal("not_a_schedule", f"{box.name} is a {box.kind} and has no moments")
+    return box.cursor
+
+
+def backfill(d: Decider, command: c.Backfill) -> None:
+    box = _box(d, command)
+    _moment(box)
+    if not command.since < command.until <= d.at:
+        raise Refusal(
+            "bad_range", "a backfill is about a range of the past: since comes before until, and until is not to come"
+        )
+    under_way = sum(lane.cursor < lane.until for lane in box.lanes.values())
+    if under_way >= MOST_LANES:
+        raise Refusal(
+            "too_many_backfills", f"{under_way} backfills of {box.name} are under way; wait until one is done"
+        )
+    d.emit(
+        e.TriggerBackfilling,
+        node=command.node,
+        lane=box.laned + 1,
+        since=command.since,
+        until=command.until,
+        round=box.round + 1 if command.again else 0,
+        open=max(1, command.open),
+        by=command.by,
+    )
+
+
+# -- what is pushed ----------------------------------------------------------------------------------------------------
+
+
+def deliver(d: Decider, command: c.Deliver) -> None:
+    """Take in what was pushed. An item whose id is known is the same item, and is answered with its number."""
+    box = _box(d, command)
+    if box.kind == SCHEDULE:
+        raise Refusal("not_a_source", f"{box.name} is a schedule; fire it instead")
+    _current(box, command.revision)
+    items: list[Item] = []
+    inputs: list[Any] = []
+    errors: dict[int, Error] = {}
+    new: set[str] = set()
+    for given in command.items:
+        run_id = run_of_item(box.trigger, given.id)
+        if run_id in box.seen or run_id in new:
+            continue
+        new.add(run_id)
+        number = box.position + len(items) + 1
+        items.append(Item(number=number, id=given.id, run_id=run_id, key=given.key, at=d.at, depth=given.depth))
+        inputs.append(given.inputs)
+        if given.error is not None:
+            errors[number] = given.error
+    if not items:
+        return
+    _has_room(box, items)
+    _add(d, command.node, box, items, inputs, errors)
+
+
+def _has_room(box: Mailbox, items: list[Item]) -> None:
+    """Refuse what the mailbox cannot hold; one key holds at most a tenth of it, so no other is kept out by it."""
+    most = box.policy.buffer
+    if len(box.waiting) + len(items) > most:
+        raise Refusal(
+            "trigger_full", f"{len(box.waiting)} items of {box.name} wait, and {most} may; send it again later"
+        )
+    keys = {item.key for item in items if item.key}
+    if box.policy.per_key and keys:
+        for key in sorted(keys):
+            count = sum(item.key == key for item in box.waiting.values()) + sum(item.key == key for item in items)
+            if count > max(1, most // 10):
+                raise Refusal("trigger_full", f"{count} items of one key of {box.name} would wait; send it again later")
+
+
+def fire(d: Decider, command: c.Fire) -> None:
+    box = _box(d, command)
+    _current(box, command.revision)
+    run_id = run_of_item(box.trigger, command.firing, by_hand=True)
+    if run_id in box.seen:
+        return
+    item = Item(number=box.position + 1, id=command.firing, run_id=run_id, at=d.at, overlap=command.overlap)
+    _add(d, command.node, box, [item], [command.inputs], {})
+
+
+def _add(d: Decider, node: str, box: Mailbox, items: list[Item], inputs: list[Any], errors: dict[int, Error]) -> None:
+    d.emit(
+        e.TriggerReceived,
+        node=node,
+        after=box.cursor,
+        cursor=box.cursor,
+        revision=box.revision,
+        items=tuple(items),
+        inputs=inputs if any(given is not None for given in inputs) else None,
+    )
+    for item in items:
+        error = errors.get(item.number)
+        if error is None and item.depth >= DEEPEST:
+            error = Error("trigger_cycle", f"{DEEPEST} triggers led to this item, each by a run of the one before")
+        if error is not None:
+            park(d, node, item.number, error)
+    _arrive(d, node, box, tuple(item for item in items if item.number in box.waiting))
+
+
+def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> None:
+    """Decide what becomes of items that come while as many runs are open as may be (rule 48)."""
+    left: dict[str, list[int]] = {}
+    new = {item.number for item in items}
+    lanes = {item.lane for item in items}
+    queues = {
+        lane: sorted(
+            n for n, item in box.waiting.items() if item.lane == lane and n not in new and box.mode(item) != "allow"
+        )
+        for lane in lanes
+    }
+    room = {lane: max(0, box.limit(lane) - sum(firing.lane == lane for firing in box.open.values())) for lane in lanes}
+    stops: set[int] = set()
+    for item in items:
+        mode, queue, free = box.mode(item), queues[item.lane], room[item.lane]
+        if mode == "allow":
+            continue
+        beyond = len(queue) - free
+        most = {"buffer_one": 1, "buffer": box.policy.buffer}.get(mode, 0)
+        if beyond < most:
+            queue.append(item.number)
+        elif mode in ("cancel", "terminate"):
+            if queue[free:]:
+                left.setdefault("superseded", []).extend(queue[free:])
+            queues[item.lane] = [*queue[:free], item.number]
+            stops.add(item.lane)
+        else:
+            left.setdefault("limit" if mode == "buffer" else "overlap", []).append(item.number)
+    for reason, numbers in left.items():
+        d.emit(e.TriggerSkipped, node=node, reason=reason, numbers=tuple(numbers))
+    if stops:
+        stop_open(d, box, stops)
+
+
+# -- ends and repair ---------------------------------------------------------------------------------------------------
+
+
+def end_firing(d: Decider, command: c.EndFiring) -> None:
+    """Count runs no more that have ended. An end counts for the firing it is about, and once."""
+    box = d.state.triggers.get(command.node)
+    if box is None or d.state.terminal:
+        return
+    open_runs = {run_id: firing.number for run_id, firing in box.open.items()}
+    ends = tuple(end for end in command.ends if open_runs.pop(end.run_id, None) == end.number)
+    if not ends:
+        return
+    d.emit(e.TriggerEnded, node=command.node, ends=ends)
+    most = box.policy.pause_after_failures
+    if most and box.failures >= most and any(end.state == "failed" for end in ends):
+        pause(d, "failures")
+
+
+def settle_item(d: Decider, command: c.Settle) -> None:
+    box = _box(d, command)
+    if command.number not in box.parked:
+        raise Refusal("not_parked", f"item {command.number} of {box.name} is not parked")
+    if command.as_ == "again":
+        _current(box, command.revision)
+    d.emit(
+        e.TriggerReleased,
+        node=command.node,
+        number=command.number,
+        as_=command.as_,
+        key=command.key,
+        inputs=command.inputs,
+        by=command.by,
+    )
+
+
+def give_up(d: Decider) -> None:
+    """Skip what waits, as the trigger is being deleted. Runs that were started go on, and those that are to start do."""
+    for node, box in d.state.triggers.items():
+        if box.waiting:
+            d.emit(e.TriggerSkipped, node=node, reason="deleted", numbers=tuple(sorted(box.waiting)))
+
+
+def _box(d: Decider, command: c.MailboxCommand) -> Mailbox:
+    _live(d)
+    box = d.state.triggers.get(command.node)
+    if box is None:
+        raise Refusal("not_registered", f"run {d.state.run_id} has no trigger {command.node}")
+    return box
+
+
+def _live(d: Decider) -> None:
+    if d.state.terminal:
+        raise Refusal("run_ended", f"the trigger {d.state.run_id} is {d.state.state}")
+    if d.state.state not in (R.RUNNING, R.PAUSED):
+        raise Refusal("not_running", f"the trigger {d.state.run_id} is {d.state.state}")
+
+
+def _current(box: Mailbox, revision: int) -> None:
+    if revision != box.revision:
+        raise Refusal("stale_revision", f"{box.name} has revision {box.revision}, and this was mapped by {revision}")
+
+
+# -- going on as a new run ---------------------------------------------------------------------------------------------
+
+
+def go_on_if_long(d: Decider) -> None:
+    """Go on as a new run when the journal is long, with everything in the mailbox (rules 15 and 49)."""
+    state = d.state
+    if state.seq < LONG_MAILBOX or state.parent is not None or state.state not in (R.RUNNING, R.PAUSED):
+        return
+    if len(state.ir.nodes) != 1 or state.tokens:
+        return
+    carried = tuple(_carry(d, node) for node in sorted(state.triggers))
+    pauses = tuple(sorted(state.pauses.items())) if state.state is R.PAUSED else ()
+    new = next_id(state.run_id)
+    d.emit(e.RunCompleted, continued_as=new)
+    d.effect(c.ContinueRun(run_id=new, adopted=(), pauses=pauses, mailboxes=carried))
+
+
+def _carry(d: Decider, node: str) -> c.Carried:
+    box, timer = sort(d.state.triggers[node]), d.state.timers.get(timer_of(node))
+    given = {str(n): item.inputs for n, item in box.waiting.items() if item.inputs is not None}
+    given |= {str(n): one.item.inputs for n, one in box.parked.items() if one.item.inputs is not None}
+    return c.Carried(
+        node=node, mailbox=strip(box), inputs=given or None, due_at=None if timer is None else timer.due_at
+    )
+
+
+def carry_on(d: Decider, carried: tuple[c.Carried, ...]) -> None:
+    for one in carried:
+        d.emit(e.TriggerCarried, node=one.node, mailbox=one.mailbox, inputs=one.inputs)
+        if one.due_at is not None:
+            d.emit(e.TimerSet, timer=timer_of(one.node), due_at=one.due_at)

@@ -1,0 +1,112 @@
+"""Triggers for tests: a run with a mailbox, and a calendar of regular moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.invariants import Checker
+from perdure.kernel import commands as c
+from perdure.kernel.mailbox import Mailbox, Over, Policy
+from perdure.kernel.trigger_run import NODE, TRIGGER
+from perdure.kernel.values import Error, Wait
+from tests.kernel.driver import Run
+
+IR_HASH = "sha256:target"
+
+
+def answer_moments(question: c.Question) -> Any:
+    """The moments of `{"every": 60}`, after 1970, due `jitter` seconds later; with `stop`, none comes after that."""
+    asked, spec = question.evidence, question.evidence.spec
+    if spec.get("bad"):
+        return Error("bad_schedule", "there is no such zone")
+    every, jitter, stop = spec["every"], spec.get("jitter", 0.0), spec.get("stop", float("inf"))
+    moment = (asked.since // every + 1) * every
+    found: list[Any] = []
+    more = False
+    while moment <= stop and (moment if asked.nominal else moment + jitter) <= asked.until:
+        if len(found) == asked.most:
+            more = True
+            break
+        found.append([moment, moment + jitter, moment - every, moment + every])
+        moment += every
+    return {"moments": found, "next": moment + jitter if moment <= stop else None, "more": more}
+
+
+def answer_target(question: c.Question) -> Any:
+    item = question.evidence.item
+    if isinstance(item.inputs, dict) and item.inputs.get("bad"):
+        return Error("invalid_inputs", "they do not fit")
+    if not question.evidence.workflow:
+        return Error("not_found", "there is no such workflow")
+    return {"version": 1, "ir": IR_HASH}
+
+
+class TriggerRun(Run):
+    """A run of a trigger, whose journal the checker reads along."""
+
+    def __init__(self, *, now: float = 1_000_000.0, went: c.ContinueRun | None = None) -> None:
+        """`went`: the run before, which this one continues."""
+        super().__init__(TRIGGER, start=False, answers={"moments": answer_moments, "target": answer_target})
+        self.now = now
+        self.checker = Checker({TRIGGER.hash: TRIGGER})
+        self.check = self._feed
+        self.fed = 0
+        self.started: list[c.StartRun] = []
+        self.stops: list[c.StopRun] = []
+        if went is None:
+            self.do(c.Start(at=self.now, run_id="tr", ir=TRIGGER))
+        else:
+            fields: Any = {"mailboxes": went.mailboxes, "pauses": went.pauses}
+            self.do(c.Start(at=self.now, run_id=went.run_id, ir=TRIGGER, **fields))
+        self.suspend(NODE, Wait(kind="trigger"))
+
+    @staticmethod
+    def _feed(run: Run) -> None:
+        assert isinstance(run, TriggerRun)
+        for event in run.journal[run.fed :]:
+            assert run.checker.feed(event) == []
+        assert run.checker.settle() == []
+        run.fed = len(run.journal)
+        run.started += [effect for effect in run.effects if isinstance(effect, c.StartRun)]
+        run.stops += [effect for effect in run.effects if isinstance(effect, c.StopRun)]
+
+    @property
+    def box(self) -> Mailbox:
+        return self.state.triggers[NODE]
+
+    def schedule(self, every: float = 60.0, *, spec: dict[str, Any] | None = None, **policy: Any) -> Any:
+        return self._register("schedule", {"every": every, **(spec or {})}, policy)
+
+    def webhook(self, spec: Any = None, **policy: Any) -> Any:
+        return self._register("webhook", spec, {"overlap": "buffer", "open": 100, **policy})
+
+    def _register(self, kind: str, spec: Any, policy: dict[str, Any]) -> Any:
+        return self.tell(
+            c.Register, name="nightly", kind=kind, spec=spec, policy=Policy(**{"workflow": "report", **policy})
+        )
+
+    def deliver(self, *ids: str, key: str = "", **fields: Any) -> Any:
+        items = tuple(c.Delivered(id=name, key=key, **fields) for name in ids)
+        return self.tell(c.Deliver, items=items, revision=self.box.revision)
+
+    def fire(self, firing: str, **fields: Any) -> Any:
+        return self.tell(c.Fire, firing=firing, revision=self.box.revision, **fields)
+
+    def end(self, *run_ids: str, state: Any = "completed") -> Any:
+        ends = tuple(Over(run_id, self.box.open[run_id].number, state) for run_id in run_ids)
+        return self.tell(c.EndFiring, ends=ends)
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs that were started, without the trigger's id."""
+        return [start.run_id.partition("~")[2] for start in self.started]
+
+    @property
+    def skipped(self) -> list[tuple[str, Any]]:
+        """Reasons, and the numbers or the count of what was left out."""
+        return [(event.reason, event.numbers or event.count) for event in self.events("trigger.skipped")]
+
+
+def trigger(**fields: Any) -> Any:
+    """A `TriggerRun` (as Any: tests look into what may be None)."""
+    return TriggerRun(**fields)

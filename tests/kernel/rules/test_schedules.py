@@ -1,0 +1,240 @@
+"""When a schedule fires, and what becomes of what it missed: rules 55 to 59."""
+
+from typing import Any
+
+from perdure.kernel import commands as c
+from perdure.kernel import triggers
+from tests.kernel.mailboxes import trigger
+
+
+def test_rule_55_nothing_of_the_past_runs():
+    run = trigger()
+    run.schedule()
+    assert (run.box.cursor, run.runs) == (run.now, [])
+    assert run.state.timers["trigger:receive"].due_at == 1_000_020.0
+
+
+def test_rule_55_a_schedule_without_a_moment_to_come_is_refused():
+    run = trigger()
+    run.schedule(spec={"stop": 5.0})
+    assert run.refused.code == "no_more_moments"
+    run.schedule(spec={"bad": True})
+    assert run.refused.code == "bad_schedule"
+    assert run.state.triggers == {}
+
+
+def test_rule_55_what_is_due_in_a_pause_does_not_run_when_it_is_over():
+    run = trigger()
+    run.schedule()
+    run.tell(c.Pause)
+    run.pass_time(200)
+    run.tell(c.Resume)
+    assert run.runs == []
+    assert [event.reason for event in run.events("trigger.skipped")] == ["paused"] * 4
+    assert sum(event.count for event in run.events("trigger.skipped")) == 4
+    run.pass_time(60)
+    assert run.runs == ["t1000260"]
+
+
+def test_rule_55_what_is_due_before_the_pause_is_not_lost_to_it():
+    run = trigger()
+    run.schedule()
+    run.now += 30  # the timer is due, and nobody has said so yet
+    run.tell(c.Pause)
+    assert run.runs == ["t1000020"]
+    run.pass_time(60)
+    assert run.skipped == [("paused", 1)]
+
+
+def test_rule_55_what_is_due_in_a_pause_is_skipped_when_it_ends_though_no_timer_said_so():
+    run = trigger()
+    run.schedule()
+    run.tell(c.Pause)
+    run.now += 90
+    run.tell(c.Resume)
+    assert (run.runs, run.skipped) == ([], [("paused", 2)])
+    run.pass_time(60)
+    assert run.runs == ["t1000140"]
+
+
+def late(seconds: float, **policy: Any) -> Any:
+    run = trigger()
+    run.schedule(**policy)
+    run.now += seconds
+    run.do(c.FireTimer(at=run.now, timer="trigger:receive"))
+    return run
+
+
+def test_rule_56_latest_runs_the_last_that_was_missed():
+    run = late(200)
+    assert run.runs == ["t1000200"]
+    (event,) = run.events("trigger.skipped")
+    assert (event.reason, event.count, event.since, event.until) == ("superseded", 3, 1_000_020.0, 1_000_140.0)
+    assert run.box.cursor == 1_000_200.0
+
+
+def test_rule_56_all_runs_each_in_order():
+    run = late(200, catchup="all", overlap="buffer", open=10)
+    assert run.runs == ["t1000020", "t1000080", "t1000140", "t1000200"]
+
+
+def test_rule_56_none_runs_only_what_is_hardly_late():
+    assert late(21, catchup="none").runs == ["t1000020"]
+    run = trigger()
+    run.schedule(3600.0, catchup="none")
+    run.now = 1_003_000.0
+    run.do(c.FireTimer(at=run.now, timer="trigger:receive"))
+    assert (run.runs, run.skipped) == ([], [("catchup", 1)])
+    assert run.state.timers["trigger:receive"].due_at == 1_004_400.0
+
+
+def test_rule_56_what_is_older_than_within_is_not_made_up_for():
+    run = late(300, catchup="all", overlap="buffer", open=10, within=100.0)
+    assert run.runs == ["t1000200", "t1000260"]
+    assert run.skipped == [("catchup", 3)]
+
+
+def test_rule_56_pages_before_the_last_only_supersede(monkeypatch):
+    monkeypatch.setattr(triggers, "PAGE", 2)
+    run = late(300)
+    assert run.runs == []
+    run.pass_time(0)
+    assert run.runs == ["t1000260"]
+    assert [count for _, count in run.skipped] == [2, 2]
+
+
+def test_rule_56_moments_are_found_from_the_cursor_and_never_from_now():
+    run = late(21)
+    run.end(*run.box.open)
+    run.now += 600
+    run.do(c.FireTimer(at=run.now, timer="trigger:receive"))
+    assert run.box.cursor == 1_000_620.0
+    assert sum(count for _, count in run.skipped) == 9
+
+
+def test_rule_56_a_change_decides_first_what_was_due_by_the_old_spec():
+    run = trigger()
+    run.schedule()
+    run.now += 30
+    run.schedule(7.0)
+    assert run.runs == ["t1000020"]
+    assert (run.box.revision, run.box.cursor) == (2, run.now)
+    assert run.state.timers["trigger:receive"].due_at == 1_000_034.0
+
+
+def test_rule_56_a_schedule_that_cannot_be_read_any_more_pauses():
+    run = trigger()
+    run.schedule()
+    run.box.spec["bad"] = True
+    run.restored = None
+    run.now += 30
+    run.replay_each_step = False
+    run.do(c.FireTimer(at=run.now, timer="trigger:receive"))
+    assert (run.status, run.state.pauses) == ("paused", {"bad_schedule": "trigger"})
+
+
+def test_rule_57_the_interval_of_a_moment_is_from_the_one_before():
+    run = late(21)
+    (event,) = run.events("trigger.received")
+    (item,) = event.items
+    assert (item.previous, item.nominal, item.next) == (999_960.0, 1_000_020.0, 1_000_080.0)
+
+
+def test_rule_57_jitter_moves_the_start_and_not_the_moment():
+    run = trigger()
+    run.schedule(spec={"jitter": 7.0})
+    run.pass_time(26)
+    assert run.runs == []
+    run.pass_time(1)
+    assert run.runs == ["t1000020"]
+
+
+def test_rule_58_a_backfill_goes_on_beside_the_schedule():
+    run = trigger()
+    run.schedule()
+    run.tell(c.Backfill, since=999_000.0, until=999_180.0)
+    assert run.runs == ["t999060"]
+    first = run.started[0].run_id
+    run.pass_time(20)
+    assert run.runs == ["t999060", "t1000020"]
+    run.end(first)
+    assert run.runs == ["t999060", "t1000020", "t999120"]
+
+
+def test_rule_58_a_backfill_does_not_repeat_what_ran_unless_asked():
+    run = late(21)
+    run.end(*run.box.open)
+    run.tell(c.Backfill, since=1_000_000.0, until=1_000_021.0)
+    assert run.runs == ["t1000020"]
+    assert run.skipped == [("duplicate", 1)]
+    run.tell(c.Backfill, since=1_000_000.0, until=1_000_021.0, again=True)
+    assert run.runs == ["t1000020", "t1000020.1"]
+
+
+def test_rule_58_live_and_backfill_do_not_both_start_a_moment():
+    run = trigger()
+    run.schedule()
+    run.now += 30
+    run.tell(c.Backfill, since=1_000_000.0, until=1_000_025.0)
+    run.do(c.FireTimer(at=run.now, timer="trigger:receive"))
+    assert run.runs == ["t1000020"]
+    assert run.skipped == [("duplicate", 1)]
+
+
+def test_rule_58_pages_of_a_backfill_follow_each_other(monkeypatch):
+    monkeypatch.setattr("perdure.kernel.hand_out.LANE_PAGE", 2)
+    run = trigger()
+    run.schedule()
+    run.tell(c.Backfill, since=999_000.0, until=999_300.0, open=100)
+    while "trigger:receive" in run.state.timers and run.state.timers["trigger:receive"].due_at <= run.now:
+        run.pass_time(0)
+    assert run.runs == ["t999060", "t999120", "t999180", "t999240", "t999300"]
+    assert run.box.lanes[1].cursor == 999_300.0
+    assert run.state.timers["trigger:receive"].due_at == 1_000_020.0
+
+
+def test_rule_58_a_paused_trigger_asks_for_no_page():
+    run = trigger()
+    run.schedule()
+    run.tell(c.Pause)
+    run.tell(c.Backfill, since=999_000.0, until=999_300.0)
+    assert run.events("trigger.received") == []
+    run.tell(c.Resume)
+    assert len(run.runs) == 1
+
+
+def test_rule_58_a_backfill_is_about_the_past():
+    run = trigger()
+    run.schedule()
+    run.tell(c.Backfill, since=run.now, until=run.now + 60)
+    assert run.refused.code == "bad_range"
+    run.tell(c.Backfill, since=run.now, until=run.now - 60)
+    assert run.refused.code == "bad_range"
+
+
+def test_rule_59_so_many_firings_and_no_more():
+    run = trigger()
+    run.schedule(max_firings=2, overlap="allow")
+    run.pass_time(300)
+    assert run.runs == ["t1000020", "t1000080"]
+    assert run.state.timers == {}
+    assert run.status == "running"
+    run.tell(c.Backfill, since=999_000.0, until=999_100.0)
+    assert len(run.runs) == 3
+
+
+def test_rule_59_after_the_last_moment_no_timer_is_set():
+    run = trigger()
+    run.schedule(spec={"stop": 1_000_050.0})
+    run.pass_time(300)
+    assert (run.runs, run.state.timers) == (["t1000020"], {})
+
+
+def test_rule_59_failures_in_a_row_pause_the_trigger():
+    run = trigger()
+    run.schedule(pause_after_failures=2)
+    for state in ("failed", "completed", "failed", "failed"):
+        run.pass_time(60)
+        assert run.status == "running"
+        run.end(*run.box.open, state=state)
+    assert (run.status, run.state.pauses) == ("paused", {"failures": "trigger"})
