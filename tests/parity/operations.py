@@ -94,6 +94,7 @@ OPERATIONS = {
     "runs.definition": read("done", lambda on, run: on.runs.definition(run, at=2)),
     "runs.graph": read("done", lambda on, run: on.runs.graph(run, at=2, direction="right")),
     "runs.graph_svg": read("done", lambda on, run: on.runs.graph_svg(run)),
+    "runs.film": read("done", lambda on, run: on.runs.film(run, after=1, limit=1)),
     "runs.working": read("waits", lambda on, run: on.runs.working(run)),
     "runs.events": read("done", lambda on, run: on.runs.events(run, before=4, node="a", outputs=False)),
     "runs.follow": read("done", _follow),

@@ -39,3 +39,9 @@ class RunReadingsCalls:
     ) -> Call[str]:
         """A run as a picture (SVG), with the states of its nodes and the way it took."""
         return msgspec.structs.replace(get("runs", run_id, "graph.svg", at=at, direction=direction), read=read_text)
+
+    @operation
+    def film(self, run_id: str, *, after: int = 0, limit: int = 50_000, cursor: str | None = None) -> Call[v.Film]:
+        """Every change of a node's state behind event `after`, as columns: the last row about a node that is `shown` is
+        what a view of the run has for it. About `limit` rows; `next_cursor` is where the next ones begin."""
+        return get("runs", run_id, "film", after=after, limit=limit, cursor=cursor)

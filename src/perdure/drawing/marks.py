@@ -14,7 +14,7 @@ from perdure.kernel.state import ERROR, SKIPPED, TAKEN, State
 def mark_run(state: State, seen: Seen = JOURNAL) -> Marks:
     """The marks of a run; `seen` says what is executed now."""
     nodes = run_view(state, seen=seen)["nodes"]
-    taken, skipped = _find_fates(state)
+    taken, skipped = find_fates(state)
     return Marks(
         states={name: node["state"] for name, node in nodes.items()},
         progress={name: said for name, node in nodes.items() if (said := _say_progress(node))},
@@ -24,7 +24,7 @@ def mark_run(state: State, seen: Seen = JOURNAL) -> Marks:
     )
 
 
-def _find_fates(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+def find_fates(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """Edges that were taken in some iteration, and edges that were skipped."""
     taken: set[tuple[str, str]] = set()
     skipped: set[tuple[str, str]] = set()

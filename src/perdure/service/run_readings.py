@@ -1,4 +1,5 @@
-"""Runs, read part by part: the definition a run follows, and its picture, now and as they were at any event.
+"""Runs, read part by part: the definition a run follows, and its picture, now and as they were at any event; and
+every change of its nodes.
 
 It must not know HTTP or permissions.
 """
@@ -12,6 +13,7 @@ import msgspec
 
 from perdure.drawing import Direction
 from perdure.kernel.seen import JOURNAL
+from perdure.service.films import MOST_ROWS, film_of
 from perdure.service.history import state_at
 from perdure.service.pictures import Graph, draw_run
 from perdure.service.run_definitions import definition_of, names_of
@@ -50,3 +52,10 @@ class Readings(Starts):
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = JOURNAL if at is not None else await self._engine.work_reports.of(state)
         return (await draw_run(state, seen, direction)).decode()
+
+    async def film(self, run_id: str, *, after: int = 0, limit: int = MOST_ROWS, cursor: str | None = None) -> View:
+        """Every change of a node's state behind event `after`, as columns, for a screen that shows any moment of the
+        run: the last row about a node that is `shown` is what a view of the run has for it. About `limit` rows;
+        `next_cursor` is where the next ones begin."""
+        record = await self._tenancy.get_run(run_id)
+        return await film_of(self._engine, record, after if cursor is None else int(cursor), limit)

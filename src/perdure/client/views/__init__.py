@@ -16,6 +16,7 @@ from perdure.client.views.approval_views import (
 )
 from perdure.client.views.blob_views import BlobPut, BlobStat
 from perdure.client.views.dead_letter_views import ChangeRefused, DeadLetter, DeadLetterDetails, ManyChanged
+from perdure.client.views.film_views import Film, FilmEdges
 from perdure.client.views.general import (
     Alias,
     AliasDeleted,
@@ -99,6 +100,8 @@ __all__ = [
     "Error",
     "Event",
     "Explanation",
+    "Film",
+    "FilmEdges",
     "Graph",
     "GraphEdge",
     "GraphNode",
