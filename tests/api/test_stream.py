@@ -14,7 +14,7 @@ from tests.api.helpers import API, served, serving
 from tests.api.test_runs import SIGNALLED, TWO
 from tests.engine import tasks
 from tests.engine.conftest import _nothing_left
-from tests.engine.helpers import DEADLINE, until_true
+from tests.engine.helpers import DEADLINE, task, until_true, workflow
 
 __all__ = ["_nothing_left"]
 
@@ -212,3 +212,36 @@ async def test_an_unknown_addition_to_the_stream_is_refused(server):
     run = await server.start(TWO)
     response = await server.get(f"/runs/{run['run_id']}/stream?with=everything")
     assert response.status_code == 400
+
+
+SAYING = workflow(
+    task("say", "says", args={"what": "hello"}),
+    task("a", "gate", ["say"], args={"name": "g2"}),
+    task("z", "says", ["a"], args={"what": "good bye"}),
+)
+
+
+async def test_log_lines_are_streamed_one_by_one_without_a_number_and_the_last_come_after_the_end(server):
+    tasks.gates.pop("g2", None)
+    run = await server.start(SAYING, wait=0)
+    path = f"{API}/runs/{run['run_id']}/stream"
+    query = {"with": "working,logs", "outputs": "false"}
+    seen = []
+    async with asyncio.timeout(DEADLINE), server.client.stream("GET", path, params=query) as response:
+        async for name, number, data in frames(response):
+            assert (number is None) == (name in ("working", "log"))
+            seen.append((name, data))
+            if name == "log":
+                tasks.gate_of("g2").set()
+    lines = [data for name, data in seen if name == "log"]
+    assert {one["node"] for one in lines} == {"say", "z"}
+    assert [one["message"] for one in lines if one["level"] == "warning"] == ["hello 2", "good bye 2"]
+    assert lines == (await server.ok(f"/runs/{run['run_id']}/logs"))["items"]
+    assert {"working", "run.completed"} <= {name for name, _ in seen}
+    events = [data for name, data in seen if name not in ("working", "log")]
+    assert events == (await server.ok(f"/runs/{run['run_id']}/events?outputs=false&limit=1000"))["items"]
+    assert [one["omitted"] for one in events if one["type"] == "node.completed" and one["node"] == "a"] == [["output"]]
+    later = {"with": "logs", "logs_after": lines[0]["position"], "after": 1}
+    async with asyncio.timeout(DEADLINE), server.client.stream("GET", path, params=later) as response:
+        again = [data async for name, _, data in frames(response) if name == "log"]
+    assert again == lines[1:]

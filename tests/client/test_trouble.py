@@ -16,6 +16,9 @@ from perdure.client import (
     Unavailable,
     Unreachable,
 )
+from perdure.client.conversation import Options
+from perdure.client.http_calls import get
+from perdure.client.streams import Stream
 from perdure.errors import SettingsInvalid
 from perdure.settings import Settings
 from tests.cli.helpers import wait_until
@@ -277,3 +280,18 @@ def test_without_a_url_it_is_the_one_of_the_settings_with_its_key(clients, monke
     shown = [headers.get("authorization") for _, _, headers, _ in server.asked]
     assert shown == ["Bearer perdure_1_2", None]  # a key of the settings goes to the server of the settings
     assert [path for _, path, _, _ in server.asked] == ["/api/v1/runs/r1"] * 2
+
+
+def test_a_stream_that_is_cut_goes_on_behind_the_last_event_and_behind_the_last_line():
+    call = get("runs", "r", "stream", **{"after": 0, "with": "logs", "logs_after": 3})
+    stream = Stream(Options(url="http://x"), call, lambda: 0.0)
+    assert "logs_after=3" in stream.request().url
+    told = list(
+        stream.feed(
+            b'event: log\ndata: {"position":7,"message":"m"}\n\nid: 4\nevent: node.routed\ndata: {"seq":4,"type":"node.routed"}\n\n'
+        )
+    )
+    assert [one["type"] for one in told] == ["log", "node.routed"]
+    again = stream.request()
+    assert "logs_after=7" in again.url
+    assert again.headers["Last-Event-ID"] == "4"

@@ -251,9 +251,16 @@ async def events(call: Call, query: ListEvents) -> Any:
 class Follow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: Annotated[Sequence, Meta(description=AFTER_DESCRIPTION)] = 0
     with_: Annotated[
-        Literal["working"] | None,
-        Meta(description="`working`: also what is executed, as `event: working` without `id`."),
-    ] = msgspec.field(default=None, name="with")
+        str,
+        Meta(
+            description="`working`, `logs` or both with a comma: also what is executed, as `event: working`, and log lines, as `event: log`, without `id`.",
+            pattern="^(working|logs)(,(working|logs))?$",
+        ),
+    ] = msgspec.field(default="", name="with")
+    outputs: Annotated[
+        bool, Meta(description="Whether the values of users are shown; `omitted` names those left out.")
+    ] = True
+    logs_after: Annotated[Sequence, Meta(description="Only log lines after this position.")] = 0
 
 
 @routes.get("/runs/{run_id}/stream", READ, "text/event-stream", also={204: None})
@@ -263,7 +270,8 @@ async def stream(call: Call, query: Follow) -> Response:
     The `id` of each is the sequence number of the event. A client that connects again with `Last-Event-ID` misses nothing,
     whichever process answers. The stream ends when the run has ended; 204 means that nothing comes after the event named.
     With `with=working` the stream also has the tasks that are being executed, at first and whenever they change: each time
-    the whole list, as `GET /runs/{run_id}/working` gives it. Such a list is not an event of the run and has no `id`.
+    the whole list, as `GET /runs/{run_id}/working` gives it. Such a list is not an event of the run and has no `id`. With
+    `with=logs` it has the lines of `GET /runs/{run_id}/logs`, from `logs_after` on, one by one, also without `id`.
     """
     run_id = call.path("run_id")
     after = sequence(call.request.headers.get("last-event-id"), query.after)
@@ -272,11 +280,13 @@ async def stream(call: Call, query: Follow) -> Response:
         return Response(status_code=204)
     place = call.site.places.enter(call.principal)
     try:
-        events = await call.service.runs.follow(run_id, after, working=query.with_ == "working")
+        wanted = query.with_.split(",")
+        logs_after = query.logs_after if "logs" in wanted else None
+        events = await call.service.runs.follow(run_id, after, working="working" in wanted, logs_after=logs_after)
     except BaseException:
         place.leave()
         raise
-    return EventStream(call, events, READ, place)
+    return EventStream(call, events, READ, place, outputs=query.outputs)
 
 
 @routes.get("/runs/{run_id}/working", READ, s.WorkingTasks)

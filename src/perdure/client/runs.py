@@ -131,11 +131,21 @@ class RunsCalls(RunReadingsCalls):
         return get("runs", run_id, "events", **which, limit=limit, cursor=cursor)
 
     @streaming
-    def stream(self, run_id: str, *, after: int = 0, with_: Literal["working"] | None = None) -> Call[v.Event]:
+    def stream(
+        self,
+        run_id: str,
+        *,
+        after: int = 0,
+        with_: Literal["working", "logs", "working,logs"] | None = None,
+        outputs: bool = True,
+        logs_after: int | None = None,
+    ) -> Call[v.Event]:
         """The events of a run as they happen, until it has ended. A stream that is cut continues where it was. With
-        `working`, also the tasks that are executed, whenever they change: `{"type": "working", "tasks": […]}`, which is
-        not an event and has no `seq`."""
-        return get("runs", run_id, "stream", **{"after": after, "with": with_})
+        `working`, also the tasks that are executed, whenever they change: `{"type": "working", "tasks": […]}`; with
+        `logs`, also what handlers say, above the position `logs_after`: `{"type": "log", "message": …}`. These are no
+        events and have no `seq`. Without `outputs`, the values of users are left out."""
+        more = {"outputs": None if outputs else False, "logs_after": logs_after}
+        return get("runs", run_id, "stream", **{"after": after, "with": with_}, **more)
 
     @operation
     def state_at(self, run_id: str, seq: int, *, outputs: bool = True) -> Call[v.Run]:

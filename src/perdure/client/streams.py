@@ -33,6 +33,8 @@ class Stream:
         self._failures = 0
         self._last_type = ""
         self._last_id = ""
+        self._line: int | None = None
+        """The position of the last log line."""
         self._patience = options.retries
         self._rest = b""
         self._data: list[bytes] = []
@@ -45,7 +47,8 @@ class Stream:
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id
         timeout = httpx2.Timeout(self._options.timeout, read=SILENT_SECONDS)
-        sending = prepare(self._options, msgspec.structs.replace(self._call, headers=headers))
+        query = self._call.query if self._line is None else {**self._call.query, "logs_after": self._line}
+        sending = prepare(self._options, msgspec.structs.replace(self._call, headers=headers, query=query))
         return msgspec.structs.replace(sending, timeout=timeout)
 
     def opened(self, response: httpx2.Response) -> None:
@@ -91,6 +94,8 @@ class Stream:
                 self._last_id = str(event["seq"])
             else:  # not an event of the journal
                 event = {"type": self._name.decode(), **event}
+                if event["type"] == "log":
+                    self._line = event["position"]
             yield event
         self._name = b""
 

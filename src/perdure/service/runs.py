@@ -6,16 +6,14 @@ It must not know HTTP or permissions. Everything goes through a `Tenancy`, and s
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from perdure.budget import ANSWER_BYTES, Budget
 from perdure.errors import NotFound, Refused
-from perdure.journal import Page, RunFilter, RunRecord, StoredEvent
+from perdure.journal import Page, RunFilter, RunRecord
 from perdure.kernel.explain import explain
 from perdure.kernel.run_view import nodes_view
 from perdure.kernel.seen import JOURNAL, Seen
@@ -34,6 +32,7 @@ from perdure.service.pages import listing
 from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
 from perdure.service.run_events import EventsAsked, read_page
 from perdure.service.run_readings import Readings
+from perdure.service.run_streams import ALIVE_SECONDS, Batch, follow_with
 from perdure.service.starts import Started, hash_of
 from perdure.service.tenancy import refuse_sealed
 from perdure.service.transfer import Transfer, export_run
@@ -60,16 +59,6 @@ NODES_SHOWN = 1000
 EXPLAINED = 100
 OUTLINED = 100
 """How many runs' first events are in memory at once; each can be 32 KB or more."""
-IDLE_SECONDS = 15.0
-"""After how long without an event a stream shows that it is alive."""
-WORKING_SECONDS = 0.5
-"""How often a stream looks for what is executed, for a reader that asked for it."""
-
-
-class WorkingTasks(msgspec.Struct, frozen=True):
-    """The tasks of a run that workers say they execute. This is no event: it is not stored, and the journal decides."""
-
-    tasks: list[dict[str, Any]]
 
 
 class Runs(Readings):
@@ -223,33 +212,15 @@ class Runs(Readings):
         return await read_page(self._engine, record, asked, limit, most)
 
     async def follow(
-        self, run_id: str, after: int = 0, *, working: bool = False
-    ) -> AsyncGenerator[builtins.list[StoredEvent] | WorkingTasks, None]:
+        self, run_id: str, after: int = 0, *, working: bool = False, logs_after: int | None = None
+    ) -> AsyncGenerator[Batch, None]:
         """Follow a run of this tenant: its stored events as the feed gives them, and an empty list now and then. With
-        `working` also the tasks that are executed, at first and then whenever they change. The caller closes the
-        generator."""
+        `working` also the tasks that are executed, at first and then whenever they change; with `logs_after` also log
+        lines above that position. The caller closes the generator."""
         record = await self._tenancy.get_run(run_id)
-        if working:
-            return self._follow_working(record.run_id, after)
-        return self._engine.feed.follow(record.run_id, after, idle_seconds=IDLE_SECONDS)
-
-    async def _follow_working(
-        self, run_id: str, after: int
-    ) -> AsyncGenerator[builtins.list[StoredEvent] | WorkingTasks, None]:
-        told: WorkingTasks | None = None
-        looks = 0
-        async with aclosing(self._engine.feed.follow(run_id, after, idle_seconds=WORKING_SECONDS)) as batches:
-            async for events in batches:
-                if events:
-                    yield events
-                found = WorkingTasks(await self._engine.work_reports.list_tasks(run_id))
-                looks = 0 if events or found != told else looks + 1
-                if found != told:
-                    told = found
-                    yield found
-                elif looks * WORKING_SECONDS >= IDLE_SECONDS:
-                    looks = 0
-                    yield []
+        if working or logs_after is not None:
+            return follow_with(self._engine, record, after, working=working, logs_after=logs_after)
+        return self._engine.feed.follow(record.run_id, after, idle_seconds=ALIVE_SECONDS)
 
     @listing
     async def logs(
