@@ -4,7 +4,9 @@ Written as its documentation does: "Canvas: Designing Work-flows" (chains, group
 docs.celeryq.dev/en/stable/userguide/canvas.html, and "Using Redis", …/getting-started/backends-and-brokers/redis.html. For durability: tasks are
 acknowledged after they ran (`task_acks_late`, `task_reject_on_worker_lost`), and Valkey writes every command to disk (`appendfsync always`).
 What a killed worker had taken is delivered again after the visibility timeout, which is an hour by default; here it is 15 s, as long as Perdure
-waits for a silent worker. There is nothing to resume by hand.
+waits for a silent worker. A worker looks for such tasks every `unacked_restore_interval` (10 s), but by default only each tenth look asks the broker,
+100 s apart; kombu's reference (…/projects/kombu/en/stable/reference/kombu.transport.redis.html) says to set `unacked_restore_throttle` to 1 where that
+is too long. There is nothing to resume by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ app.conf.update(
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     worker_prefetch_multiplier=4,
-    broker_transport_options={"visibility_timeout": 15},
+    broker_transport_options={"visibility_timeout": 15, "unacked_restore_throttle": 1},
     broker_connection_retry_on_startup=True,
 )
 

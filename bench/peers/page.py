@@ -19,8 +19,9 @@ pictures, so it is not edited by hand; `make peers QUICK=1` takes minutes instea
 
 Every subject does the same work on the same machine in the same run, {rounds}, each on a fresh database, while the others are stopped.
 Nodes do nothing, so the engines are what is measured. What a step did is on disk before the next begins, except where [Subjects](#subjects) says
-otherwise. A figure is the median of the turns. Each subject has one process of each kind, and as many runs under way at once as suit it best; the number is
-in its program. What a peer does on ten machines is not the question here.
+otherwise. A figure is the median of the turns. Each subject has one process of each kind. How many runs of A→(B,C)→D are under way at once is said by its
+program (`at_once`), by how that engine is built: from 1 for LangGraph, whose one connection writes, to 500 for Perdure embedded, which writes many
+runs in one commit. A chain, a fan and the light load have one run at a time, for all. What a peer does on ten machines is not the question here.
 
 {quick}## Conditions
 

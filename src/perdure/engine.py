@@ -388,9 +388,11 @@ class Engine:
         """Continue the runs that another process left: those with tasks under way, at once."""
         assert self.coordinator is not None
         await insist(self.clock, self.coordinator.incarnation.learn)
-        async for record in list_active(self.journal, self.clock, busy=True):
-            if root_of(record.run_id) not in left:
-                self.coordinator.resume(record.run_id, crashed)
+        # All are listed before the first is resumed: those resumed meanwhile would keep new work waiting for the list.
+        names = [record.run_id async for record in list_active(self.journal, self.clock, busy=True)]
+        for name in names:
+            if not left or root_of(name) not in left:
+                self.coordinator.resume(name, crashed)
 
     def read_left_claims(self) -> list[str]:
         """The attempts that were under way when the process before this one died."""

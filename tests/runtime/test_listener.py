@@ -88,6 +88,38 @@ async def test_a_notice_that_becomes_visible_after_a_higher_one_is_heard_within_
     assert told == [7, 5]
 
 
+async def test_a_notice_whose_statement_took_seconds_is_heard_as_the_others_are_read_again():
+    journal = Notices(7)
+    listener, clock, told = listening(journal)
+    for seconds in range(3):
+        journal.there.add(8 + seconds)
+        await listener.listen()
+        await clock.advance(1.0)
+    journal.there.add(5)
+    await listener.listen()
+    assert told == [7, 8, 9, 10, 5]
+
+
+async def test_notices_that_have_waited_for_some_seconds_are_read_again_only_once_in_a_while():
+    journal = Notices(*range(2, 101))
+    listener, clock, told = listening(journal)
+    for _ in range(10):
+        await listener.listen()
+        await clock.advance(0.5)
+    journal.read.clear()
+    journal.there.add(1)  # its statement took longer than any should
+    for _ in range(40):
+        await listener.listen()
+        await clock.advance(0.5)
+    assert set(journal.read) == {100}
+    assert told == list(range(2, 101))
+    await clock.advance(10.0)
+    journal.read.clear()
+    await listener.listen()
+    assert journal.read == [0]
+    assert told[-1] == 1
+
+
 async def test_after_runs_were_taken_over_all_notices_are_told_again():
     journal = Notices(1, 2)
     listener, _, told = listening(journal)

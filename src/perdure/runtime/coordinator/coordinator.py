@@ -57,7 +57,7 @@ from perdure.runtime.coordinator.publisher import Publisher
 from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
 from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
-from perdure.runtime.coordinator.resumptions import Resumptions
+from perdure.runtime.coordinator.resumptions import Resumptions, resumed
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.runtime.forms import Forms
 from perdure.runtime.parts import EngineStopped
@@ -228,8 +228,8 @@ class Coordinator:
                     await insist(self.clock, self.incarnation.check)
                 await self._process([message for message in batch if self._is_ours(message)])
                 self._progress.advance(len(taken))
-                for resumed in self._resumptions.next_portion():
-                    self.put(resumed)
+                for message in self._resumptions.next_portion():
+                    self.put(message)
                 self._let_go()
         except Exception as error:
             self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
@@ -313,15 +313,15 @@ class Coordinator:
     def resume(self, run_id: str, crashed: frozenset[str]) -> None:
         """Resume a run after a start: send its queued attempts again, and let those that died with their process
         lapse."""
-        self._resume(Resumed(run_id, crashed))
+        self._resume(run_id, crashed)
 
     def take_over(self, run_id: str) -> None:
         """Take a run over from another process; workers go on with the attempts they have."""
-        self._resume(Resumed(run_id, None, taken=True))
+        self._resume(run_id, None)
 
-    def _resume(self, message: Resumed) -> None:
-        if not self._resumptions.put_off(message, len(self._inbox)):
-            self.put(message)
+    def _resume(self, run_id: str, crashed: frozenset[str] | None) -> None:
+        if not self._resumptions.put_off(run_id, crashed, len(self._inbox)):
+            self.put(resumed(run_id, crashed))
 
     def send_again(self, address: Address) -> None:
         """Send again a task that the transport lost: it is the same attempt, and does not count as a failure."""

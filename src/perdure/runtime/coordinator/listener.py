@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -49,9 +50,12 @@ _PAGE = 1000
 _POLL_SECONDS = 0.1
 """How often the journal is read for commands: other processes cannot call into this one, and an indexed query is
 cheap."""
-_EVERYTHING_SECONDS = 1.0
-"""How often the notices are read from the first one: where several processes write, a lower number may become visible
-after a higher one."""
+_RECENT_SECONDS = 1.0
+"""How often the notices are read again that came lately: where several processes write, a lower number may become visible
+after a higher one, as long as the statement takes that writes it."""
+_LATELY_SECONDS = 3.0
+_EVERYTHING_SECONDS = 30.0
+"""How often they are read from the first one, for a statement that took longer."""
 
 
 class Listener:
@@ -72,6 +76,11 @@ class Listener:
         """Notices that were passed to the coordinator and were in the journal at the last look at all of them."""
         self._heard = 0
         """The highest notice that was read; most looks begin behind it."""
+        self._marks: deque[tuple[float, int]] = deque()
+        """When looks at what came lately were made, and the highest notice that had been read before each."""
+        self._settled = 0
+        """The highest notice below which none came lately."""
+        self._recent_at = 0.0
         self._everything_at = 0.0
         self._noticed = asyncio.Event()
         self._outages = OutageLog(clock, logger, "requests cannot be read")
@@ -84,6 +93,8 @@ class Listener:
         """Read all notices again after runs were taken over: what was passed on for them before counts for nothing."""
         self._told.clear()
         self._everything_at = 0.0
+        self._marks.clear()
+        self._settled = 0
         self.look_soon()
 
     async def run(self) -> None:
@@ -103,8 +114,8 @@ class Listener:
     async def _hear_notices(self) -> None:
         now = self._clock.monotonic()
         everything = now >= self._everything_at
+        after = 0 if everything else self._choose_start(now)
         there: set[int] = set()
-        after = 0 if everything else self._heard
         while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):
             for notice in notices:
                 after = notice.notice_id
@@ -113,12 +124,26 @@ class Listener:
                     await self._try_to_tell(notice)
             if len(notices) < _PAGE:
                 break
-        self._heard = max(self._heard, after)
         if everything:
             self._told = there
             self._everything_at = now + _EVERYTHING_SECONDS
+            self._mark(now)
         else:
             self._told |= there
+        self._heard = max(self._heard, after)
+
+    def _choose_start(self, now: float) -> int:
+        """Behind which notice a look begins: behind the last, or once in a while before those that came lately."""
+        if now < self._recent_at:
+            return self._heard
+        while self._marks and self._marks[0][0] <= now - _LATELY_SECONDS:
+            self._settled = self._marks.popleft()[1]
+        self._mark(now)
+        return self._settled
+
+    def _mark(self, now: float) -> None:
+        self._recent_at = now + _RECENT_SECONDS
+        self._marks.append((now, self._heard))
 
     async def _hear_commands(self) -> None:
         """Decide commands: those of one run in order, different runs side by side, so that one batch takes them all."""

@@ -15,18 +15,26 @@ from perdure.runtime.coordinator.messages import Message, Resumed
 PORTION = 100
 
 
+def resumed(run_id: str, crashed: frozenset[str] | None) -> Resumed:
+    """A run of a process before this one, of whose attempts `crashed` died with it; None: the run is taken over from
+    another process, whose workers go on."""
+    return Resumed(run_id, crashed, taken=crashed is None)
+
+
 class Resumptions:
     def __init__(self) -> None:
-        self._waiting: dict[str, Resumed] = {}
+        self._waiting: dict[str, frozenset[str] | None] = {}
+        """By run, what crashed. The messages are made when their turn comes: thousands of objects that stay make garbage
+        collection look at everything again and again."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put_off(self, message: Resumed, inbox: int) -> bool:
-        """Whether the message has to wait, because others do or the inbox holds a portion already."""
+    def put_off(self, run_id: str, crashed: frozenset[str] | None, inbox: int) -> bool:
+        """Whether the run has to wait, because others do or the inbox holds a portion already."""
         if not self._waiting and inbox < PORTION:
             return False
-        self._waiting[message.run_id] = message
+        self._waiting[run_id] = crashed
         return True
 
     def put_before(self, batch: Sequence[Message]) -> list[Message]:
@@ -35,11 +43,14 @@ class Resumptions:
             return list(batch)
         whole: list[Message] = []
         for message in batch:
-            if (resumed := self._waiting.pop(message.run_id, None)) is not None:
-                whole.append(resumed)
+            if message.run_id in self._waiting:
+                whole.append(self._make(message.run_id))
             whole.append(message)
         return whole
 
     def next_portion(self) -> list[Resumed]:
         """The next portion."""
-        return [self._waiting.pop(run_id) for run_id in list(islice(self._waiting, PORTION))]
+        return [self._make(run_id) for run_id in list(islice(self._waiting, PORTION))]
+
+    def _make(self, run_id: str) -> Resumed:
+        return resumed(run_id, self._waiting.pop(run_id))
