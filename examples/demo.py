@@ -6,13 +6,16 @@ once. Where nobody can be asked, it also decides. Nothing is left behind.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 from pathlib import Path
 
@@ -21,7 +24,7 @@ START = "run order.yaml --run-id demo -i item=lamp -i quantity=3"
 GO_ON = "run order.yaml --run-id demo"
 KILLED, WAITS, INTERRUPTED = -9, 3, 130
 WATCH_SECONDS = 0.6
-"""So long `charge` is seen running before the process is killed."""
+"""So long `charge` is there to be seen before the process is killed."""
 PATIENCE_SECONDS = 40.0
 """A demo must not wait for ever: so long a person may take, then it answers, from another process."""
 
@@ -29,6 +32,8 @@ DUMB = os.environ.get("TERM", "") in ("", "dumb", "unknown")
 TERMINAL = not DUMB and all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
 ASKS = TERMINAL and sys.stdin is not None and sys.stdin.isatty()
 COLOUR = TERMINAL and not os.environ.get("NO_COLOR")
+IN_CHARGE = re.compile(r"charge +running" if TERMINAL else r"going on with it")
+"""What is shown when `charge` has begun: on a terminal, also what runs."""
 
 GRAPH = """
      ┌─► stock ───┐
@@ -80,15 +85,18 @@ class Demo:
     def perdure(self, arguments: str) -> int:
         """One command as a person would type it, and its exit code."""
         say(f"\n$ perdure {arguments}", "36;1")
+        window = Window()
         process = subprocess.Popen(
             [sys.executable, "-m", "perdure", *shlex.split(arguments)],
             cwd=self.folder,
             env=self.environment,
             stdin=None if self.asks else subprocess.DEVNULL,
-            stderr=None if TERMINAL else subprocess.STDOUT,
+            stdout=window.inside,
+            stderr=window.inside,
         )
+        window.open()
         if not self.bank.exists():
-            threading.Thread(target=self.kill_in_charge, args=(process,), daemon=True).start()
+            threading.Thread(target=self.kill_in_charge, args=(process, window), daemon=True).start()
         if self.asks and arguments == START:
             threading.Thread(target=self.answer_late, args=(process,), daemon=True).start()
         try:
@@ -97,6 +105,8 @@ class Demo:
             process.terminate()
             process.wait()
             raise
+        finally:
+            window.close()
         if code == KILLED:
             if TERMINAL:
                 print("\033[?25h", end="", file=sys.stderr, flush=True)  # it had hidden the cursor
@@ -111,10 +121,10 @@ class Demo:
             command = [sys.executable, "-m", "perdure", *shlex.split("approvals approve demo --by manager")]
             subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=False)
 
-    def kill_in_charge(self, process: subprocess.Popen[bytes]) -> None:
-        """The money is taken when the bank has written it down."""
+    def kill_in_charge(self, process: subprocess.Popen[bytes], window: Window) -> None:
+        """The money is taken when the bank has written it down; and whoever watches has seen `charge`."""
         pause = threading.Event()
-        while process.poll() is None and not self.bank.exists():
+        while process.poll() is None and not (self.bank.exists() and window.has_shown(IN_CHARGE)):
             pause.wait(0.05)
         if process.poll() is None:
             pause.wait(WATCH_SECONDS)
@@ -132,6 +142,44 @@ class Demo:
         say("  What had completed before did not run again: it was on disk.", "32;1")
         say("\nA project of your own: .venv/bin/perdure init hello")
         say("More to see:           examples/README.md, docs/tutorial.md")
+
+
+class Window:
+    """Where a command writes: everything comes out here, and the demo knows what was shown."""
+
+    def __init__(self) -> None:
+        self._shown = b""
+        self._outside, self.inside = os.openpty() if TERMINAL else os.pipe()
+        if TERMINAL:
+            mode = termios.tcgetattr(self.inside)
+            mode[1] &= ~termios.OPOST  # the terminal that it comes out on does that
+            termios.tcsetattr(self.inside, termios.TCSANOW, mode)
+            self._fit()
+        self._thread = threading.Thread(target=self._pass_on, daemon=True)
+
+    def open(self) -> None:
+        """Begin, once the command has the inside for itself."""
+        os.close(self.inside)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._thread.join()
+        os.close(self._outside)
+
+    def has_shown(self, what: re.Pattern[str]) -> bool:
+        return what.search(re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", self._shown.decode(errors="replace"))) is not None
+
+    def _fit(self) -> None:
+        termios.tcsetwinsize(self._outside, termios.tcgetwinsize(sys.stdout))
+
+    def _pass_on(self) -> None:
+        with contextlib.suppress(OSError):  # so a terminal ends
+            while data := os.read(self._outside, 65536):
+                sys.stdout.buffer.write(data)
+                sys.stdout.flush()
+                self._shown += data
+                if TERMINAL:
+                    self._fit()
 
 
 def say(text: str = "", colour: str = "") -> None:

@@ -37,7 +37,7 @@ async def make_offer(freight: int, turn: int) -> dict[str, object]:
 async def charge(amount: int, ctx: perdure.Context) -> dict[str, int]:
     """The key is the same in every attempt, so the bank can tell a repeated charge from a second one."""
     if take(f"{ctx.idempotency_key}  {amount}\n"):
-        await asyncio.sleep(3)  # the receipt takes a while; `make demo` kills the process here
+        await asyncio.sleep(30)  # the receipt takes a while; `make demo` kills the process here
     return {"amount": amount}
 
 

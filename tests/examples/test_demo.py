@@ -82,7 +82,8 @@ def test_on_a_terminal_a_person_is_asked_and_sees_the_run_live(programs, demo):
         screen.text,
         "$ perdure run order.yaml --run-id demo -i item=lamp -i quantity=3\n",
         "? manager asks for a decision",
-        "$ kill -9 ",  # nothing says that the screen was drawn again before
+        "charge    running",
+        "$ kill -9 ",
         "✓ order  completed",
         "✓ credit    completed",
         "✓ charge    completed",
