@@ -256,6 +256,7 @@ EQUAL_NAMES = {
     "reader": "what arrived as text or bytes, read as values",
     "report": "the report on histories",
     "run_readings": OPERATIONS,
+    "run_lists": OPERATIONS,
     "runs": OPERATIONS,
     "schema": "the shape of what is stored; in `cli` a file is named like its command",
     "sessions": OPERATIONS,

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -290,7 +290,8 @@ class WorkflowVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on runs; all must hold. `since` (inclusive) and `until` (exclusive) are about `created_at`."""
+    """Conditions on runs; all must hold. `since` (inclusive) and `until` (exclusive) are about `created_at`, and those of
+    the end about `ended_at`."""
 
     tenant: str | None = None
     states: tuple[str, ...] = ()
@@ -305,6 +306,27 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only runs that may have nothing to do but wait: those without work out with workers, and those with open children,
     whose work is not known here. Whether one of them really waits, its state says."""
     quarantined: bool | None = None
+    version: int | None = None
+    error: str | None = None
+    """Only runs with an error of this code."""
+    id_prefix: str | None = None
+    """Only the highest thousand ids that begin so."""
+    ended_since: float | None = None
+    ended_until: float | None = None
+    by_end: bool = False
+    """Only runs that have ended, in the order of their ends."""
+    oldest: bool = False
+    """The oldest first."""
+
+
+class RunCount(msgspec.Struct, frozen=True):
+    """How many runs one group has in one stretch of time."""
+
+    group: str | None
+    """The state, workflow or code of the error; None for no error, and where no groups were asked for."""
+    bucket: int | None
+    """The number of the stretch, counted from 1970; None where no stretches were asked for."""
+    count: int
 
 
 class HeldBy(msgspec.Struct, frozen=True):
@@ -358,7 +380,19 @@ class Journal(Protocol):
     async def list_runs(
         self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
     ) -> Page[RunRecord]:
-        """The runs that match, newest first."""
+        """The runs that match, newest first unless the filter says otherwise."""
+        ...
+
+    async def count_runs(
+        self,
+        where: RunFilter = EVERYTHING,
+        *,
+        group: Literal["state", "workflow", "error"] | None = None,
+        bucket: float | None = None,
+        limit: int = 10_000,
+    ) -> list[RunCount]:
+        """How many of the newest `limit` runs that match there are, by group and by stretches of `bucket` seconds: of
+        their creation, or with `by_end` of their end."""
         ...
 
     async def list_active_runs(

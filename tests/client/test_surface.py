@@ -18,6 +18,7 @@ from perdure.client import (
     blobs,
     dead_letters,
     keys,
+    run_lists,
     run_readings,
     runs,
     sessions,
@@ -35,7 +36,19 @@ NOT_FOR_PROGRAMS = ("/api/v1/links/", "/api/v1/hooks/", "/api/v1/session/")
 
 def described():
     """(noun, name, the function that describes the call)"""
-    for module in (runs, run_readings, workflows, approvals, dead_letters, blobs, keys, sessions, audit, system):
+    for module in (
+        runs,
+        run_lists,
+        run_readings,
+        workflows,
+        approvals,
+        dead_letters,
+        blobs,
+        keys,
+        sessions,
+        audit,
+        system,
+    ):
         for noun in vars(module).values():
             if inspect.isclass(noun) and noun.__name__.endswith("Calls"):
                 for name, found in vars(noun).items():

@@ -162,6 +162,7 @@ OPERATIONS = {
     "keys.list": named("", lambda on, _: on.keys.list(limit=1)),
     "sessions.list": named("", lambda on, _: on.sessions.list()),
     "sessions.end": named("gone", lambda on, name: on.sessions.end(name)),
+    "runs.counts": named("", lambda on, _: on.runs.counts(group="workflow", workflow="orders")),
     "keys.revoke": named("gone", _revoke, changes=True),
     "audit.list": named("", lambda on, _: on.audit.list(action="key.created", limit=1)),
     "audit.verify": named("", lambda on, _: on.audit.verify()),

@@ -26,6 +26,7 @@ from perdure.api import (
     links,
     logs,
     pictures,
+    run_lists,
     run_readings,
     runs,
     sessions,
@@ -44,6 +45,7 @@ from perdure.service.tenancy import archive_of
 from perdure.settings import Settings
 
 NOUNS: tuple[Routes, ...] = (
+    run_lists.routes,
     runs.routes,
     run_readings.routes,
     pictures.of_runs,

@@ -104,6 +104,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The struct of a signed body, which the handler reads once it has verified the signature."""
 
     @property
+    def lists(self) -> bool:
+        """Whether it answers with a page of a list, or with counts: what is asked for again and again, and seldom changed."""
+        fields = getattr(self.answers.get(200), "__struct_fields__", ())
+        return self.method == "GET" and ("next_cursor" in fields or "capped" in fields)
+
+    @property
     def path_names(self) -> list[str]:
         return [part[1:].partition(":")[0].rstrip("}") for part in self.path.split("/") if part.startswith("{")]
 
@@ -232,7 +238,7 @@ async def _call(site: Site, endpoint: Endpoint, request: Request, request_id: st
         # If it cannot be recorded, the caller hears of that, and not that all is well.
         target, noted = call.object[:500], call.noted
         await site.audit.record(principal, endpoint.name, target, after=noted, request_id=request_id)
-    return _respond(endpoint, result)
+    return _respond(endpoint, result, request)
 
 
 def _check_path(request: Request) -> None:
@@ -242,9 +248,14 @@ def _check_path(request: Request) -> None:
             raise NotFound(f"there is no such {name}: it is too long, or holds characters that are not accepted")
 
 
-def _respond(endpoint: Endpoint, result: Any) -> Response:
+def _respond(endpoint: Endpoint, result: Any, request: Request) -> Response:
     if isinstance(result, Response):
         return result
     if not isinstance(result, Answer):
         result = Answer(result, next(iter(endpoint.answers)))
-    return Response(msgspec.json.encode(result.content), result.status, dict(result.headers), "application/json")
+    content, headers = msgspec.json.encode(result.content), dict(result.headers)
+    if endpoint.lists:
+        headers["ETag"] = etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        if etag in [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
+    return Response(content, result.status, headers, "application/json")

@@ -93,6 +93,8 @@ def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
             "5XX": {"description": "It did not work", "content": {_PROBLEM: {"schema": _ref("ProblemDetails")}}},
         },
     }
+    if endpoint.lists:
+        operation["responses"]["304"] = {"description": "It is as `If-None-Match` says"}
     if rest:
         operation["description"] = rest
     if endpoint.permission is None:
@@ -179,6 +181,14 @@ def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 "The same key again gives what it gave the first time (starting and rerunning runs); elsewhere it is accepted, because asking "
                 "twice changes nothing.",
                 {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+            )
+        )
+    if endpoint.lists:
+        headers.append(
+            _header(
+                "If-None-Match",
+                "The `ETag` of an answer: 304 if it would be the same.",
+                {"type": "string", "pattern": "^[ -~]*$"},
             )
         )
     if endpoint.signed is not None:

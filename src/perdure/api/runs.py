@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -15,7 +15,7 @@ from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.event_stream import EventStream
 from perdure.api.lasting_answer import LastingAnswer, while_allowed
-from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, moment, sequence, tag
+from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, sequence
 from perdure.api.request_reader import Body, Query, media_type, off_the_loop, read_bytes, read_json
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.starts import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
@@ -134,42 +134,6 @@ async def _start(call: Call, body: StartRun) -> Started:
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
-
-
-class ListRuns(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    state: Annotated[
-        tuple[s.RunState | Literal["waiting"], ...],
-        Meta(
-            description="Only these; may be given several times. `waiting` (alone) is `running` with nothing to do but wait."
-        ),
-    ] = ()
-    workflow: Text | None = None
-    tag: Annotated[str, Meta(description="`name=value`.", pattern="^[^=]+=", max_length=1300)] | None = None
-    since: Annotated[str, Meta(description="Made then or later: seconds since 1970, or RFC 3339.")] | None = None
-    until: Annotated[str, Meta(description="Made before then.")] | None = None
-    parent: Annotated[str, Meta(description="Only children of this run.", max_length=1000)] | None = None
-    children: Annotated[
-        bool, Meta(description="Children too; without it and `parent`, only runs that have no parent.")
-    ] = False
-    limit: Limit = 100
-    cursor: Text | None = None
-
-
-@routes.get("/runs", READ, s.RunPage)
-async def list_(call: Call, query: ListRuns) -> Any:
-    """List runs, newest first."""
-    pages = call.service.runs.list(
-        state=query.state,
-        workflow=query.workflow,
-        tag=tag(query.tag),
-        since=moment("since", query.since),
-        until=moment("until", query.until),
-        parent=query.parent,
-        children=query.children,
-        limit=query.limit,
-        cursor=query.cursor,
-    )
-    return await pages.first()
 
 
 class GetRun(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

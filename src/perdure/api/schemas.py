@@ -78,6 +78,8 @@ class Error(View, frozen=True, kw_only=True):
 
 class RunSummary(View, frozen=True, kw_only=True):
     run_id: str
+    seq: int
+    """The number of its last event."""
     workflow: str
     version: int
     """The version of the workflow; 0 if the run was started from a definition that is not registered."""
@@ -94,9 +96,11 @@ class RunSummary(View, frozen=True, kw_only=True):
     tags: dict[str, str]
     parent: str | None
     submitted_by: Maybe[str | None] = UNSET
-    """In lists, as the next three fields: the principal that started the run; for a child, `run` and its parent."""
+    """In lists, as the next four fields: the principal that started the run; for a child, `run` and its parent."""
     alias: Maybe[str | None] = UNSET
     """The alias by which its version was chosen."""
+    origin: Maybe[str | None] = UNSET
+    """The run that it was rerun from or continues."""
     last_event_at: Maybe[float | None] = UNSET
     dlq_count: Maybe[int] = UNSET
     """The number of its dead letters that wait for an operator."""

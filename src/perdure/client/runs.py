@@ -10,6 +10,7 @@ from perdure.client import views as v
 from perdure.client.errors import Invalid
 from perdure.client.http_calls import Call, get, given, is_header, post
 from perdure.client.operations import AsyncNoun, Noun, Page, Written, listing, operation, streaming
+from perdure.client.run_lists import RunListsCalls
 from perdure.client.run_readings import RunReadingsCalls
 from perdure.client.workflows import register_children
 from perdure.clock import system
@@ -25,7 +26,7 @@ def _with_key(idempotency_key: str | None) -> dict[str, str]:
     return {"Idempotency-Key": key}
 
 
-class RunsCalls(RunReadingsCalls):
+class RunsCalls(RunListsCalls, RunReadingsCalls):
     """Every operation on runs, described once."""
 
     @operation
@@ -71,28 +72,6 @@ class RunsCalls(RunReadingsCalls):
         )
         headers = _with_key(idempotency_key)
         return post("runs", body=body, headers=headers, repeatable=True, wait_seconds=wait_seconds, before=before)
-
-    @listing
-    def list(
-        self,
-        *,
-        state: str | Sequence[str] = (),
-        workflow: str | None = None,
-        tag: tuple[str, str] | None = None,
-        since: float | str | None = None,
-        until: float | str | None = None,
-        parent: str | None = None,
-        children: bool = False,
-        limit: int = PAGE,
-        cursor: str | None = None,
-    ) -> Call[Page[v.RunSummary]]:
-        """The runs, newest first; child runs only with `children` or of a `parent`. `since` and `until` are seconds
-        since 1970, or RFC 3339; `limit` is the size of one page."""
-        states = [state] if isinstance(state, str) else builtins.list(state)
-        named = None if tag is None else f"{tag[0]}={tag[1]}"
-        more = {"since": since, "until": until, "parent": parent, "limit": limit, "cursor": cursor}
-        more |= {"children": True} if children else {}
-        return get("runs", state=states, workflow=workflow, tag=named, **more)
 
     @operation
     def get(self, run_id: str, *, outputs: bool = True) -> Call[v.Run]:

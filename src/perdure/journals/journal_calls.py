@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+import msgspec
 
 from perdure.errors import NotFound
 from perdure.journal import (
@@ -18,6 +20,7 @@ from perdure.journal import (
     Notice,
     Outline,
     Page,
+    RunCount,
     RunFilter,
     RunRecord,
     WorkflowVersion,
@@ -28,6 +31,19 @@ from perdure.journals.rows import Row, decode_cursor, found, listing, named, pag
 _approval = named(ApprovalRow)
 _dead_letter = named(DeadLetterRow)
 _workflow = named(WorkflowVersion)
+_LAST_CHARACTER = "\U0010ffff"
+
+
+def error_beginning(code: str) -> bytes:
+    """How the error of a run begins if it has this code. A database compares these bytes and reads no further."""
+    return b'{"code":' + msgspec.json.encode(code)
+
+
+def _count(row: Row) -> RunCount:
+    group = row[0]
+    return RunCount(
+        group if group is None or isinstance(group, str) else bytes(group).decode("utf-8", "replace"), *row[1:]
+    )
 
 
 class JournalCalls(Calls):
@@ -37,6 +53,10 @@ class JournalCalls(Calls):
     @abstractmethod
     def _place(self, row: Row) -> tuple[object, ...]:
         """The place of a run in a list, newest first: its time of creation, and a tie-breaker."""
+
+    @abstractmethod
+    def _place_by_end(self, row: Row) -> tuple[object, ...]:
+        """The same in a list by the time of the end."""
 
     # -- runs
 
@@ -60,8 +80,40 @@ class JournalCalls(Calls):
         self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
     ) -> Page[RunRecord]:
         place = decode_cursor(cursor, self._place_kind)
-        few = where.tag is None and (where.parent is not None or where.quarantined is True)
-        parameters: dict[str, object] = {
+        side = "after" if where.oldest else "cursor"
+        parameters = self._conditions(where) | {
+            f"{side}_at": place and place[0],
+            f"{side}_key": place and place[1],
+            "oldest": True if where.oldest else None,
+            "limit": max(limit, 0) + 1,
+        }
+        name = "list_runs" if where.tag is None else "list_runs_by_tag"
+        if where.by_end:
+            name = "list_runs_by_end"
+        make = self._place_by_end if where.by_end else self._place
+        return page(await self._read(name, parameters, lambda row: (self._make_run(row), make(row))), limit)
+
+    async def count_runs(
+        self,
+        where: RunFilter = EVERYTHING,
+        *,
+        group: Literal["state", "workflow", "error"] | None = None,
+        bucket: float | None = None,
+        limit: int = 10_000,
+    ) -> list[RunCount]:
+        parameters = self._conditions(where) | {
+            "group": group,
+            f"by_{group}": group,
+            "bucket": bucket,
+            "by_end": True if where.by_end else None,
+            "limit": max(limit, 0),
+        }
+        return await self._read("count_runs", parameters, _count)
+
+    def _conditions(self, where: RunFilter) -> dict[str, object]:
+        few = where.tag is None and not where.by_end and (where.parent is not None or where.quarantined is True)
+        prefix = where.id_prefix
+        return {
             "tenant": None if few else where.tenant,
             "of_tenant": where.tenant if few else None,  # what is few among all is looked for first
             "state": where.states[0] if len(where.states) == 1 else None,
@@ -76,12 +128,14 @@ class JournalCalls(Calls):
             "may_wait": True if where.may_wait else None,
             "quarantined": True if where.quarantined is True else None,
             "sound": True if where.quarantined is False else None,
-            "cursor_at": place and place[0],
-            "cursor_key": place and place[1],
-            "limit": max(limit, 0) + 1,
+            "version": where.version,
+            "error": None if where.error is None else error_beginning(where.error),
+            "id_from": prefix,
+            "id_to": None if prefix is None else prefix + _LAST_CHARACTER,
+            "id_tenant": None if prefix is None else where.tenant,
+            "ended_since": where.ended_since,
+            "ended_until": where.ended_until,
         }
-        name = "list_runs" if where.tag is None else "list_runs_by_tag"
-        return page(await self._read(name, parameters, lambda row: (self._make_run(row), self._place(row))), limit)
 
     async def list_active_runs(
         self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False

@@ -1,6 +1,7 @@
 """SQL in files, one per query: read once, and reduced to the lines that a call asks for.
 
-A line that ends in `-- if name` belongs to the query only when that parameter is given, so the planner sees exactly what was
+A line that ends in `-- if name` belongs to the query only when that parameter is given, and one that ends in `-- unless
+name` only when it is not, so the planner sees exactly what was
 asked and can choose an index for it. Nothing else is ever put into a query: values are always bound.
 """
 
@@ -10,7 +11,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
-_CONDITION = re.compile(r"--\s*if (\w+)\s*$")
+_CONDITION = re.compile(r"--\s*(if|unless) (\w+)\s*$")
 
 
 class Statements:
@@ -45,6 +46,6 @@ def _choose(text: str, given: frozenset[str]) -> str:
         condition = _CONDITION.search(line)
         if condition is None:
             lines.append(line)
-        elif condition[1] in given:
+        elif (condition[2] in given) == (condition[1] == "if"):
             lines.append(line[: condition.start()].rstrip())
     return "\n".join(lines)

@@ -13,7 +13,6 @@ import msgspec
 
 from perdure.budget import ANSWER_BYTES, Budget
 from perdure.errors import NotFound, Refused
-from perdure.journal import Page, RunFilter, RunRecord
 from perdure.kernel.explain import explain
 from perdure.kernel.run_view import nodes_view
 from perdure.kernel.seen import JOURNAL, Seen
@@ -31,7 +30,7 @@ from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
 from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
 from perdure.service.run_events import EventsAsked, read_page
-from perdure.service.run_readings import Readings
+from perdure.service.run_lists import RunLists
 from perdure.service.run_streams import ALIVE_SECONDS, Batch, follow_with
 from perdure.service.starts import Started, hash_of
 from perdure.service.tenancy import refuse_sealed
@@ -41,63 +40,24 @@ from perdure.service.views import (
     get_node,
     line_view,
     node_with_visits,
-    outline_view,
-    page_view,
     problem_view,
     run_summary,
     without_outputs,
 )
-from perdure.service.waiting_runs import find_waiting, is_waiting
+from perdure.service.waiting_runs import is_waiting
 from perdure.threads import aside
 
 if TYPE_CHECKING:
-    from perdure.engine import Engine
+    pass
 
 Control = Literal["cancel", "pause", "resume", "rollback"]
 NODES_SHOWN = 1000
 """How many nodes are shown with their run; the rest is paged."""
 EXPLAINED = 100
-OUTLINED = 100
-"""How many runs' first events are in memory at once; each can be 32 KB or more."""
 
 
-class Runs(Readings):
+class Runs(RunLists):
     # -- looking -------------------------------------------------------------------------------------------------------
-
-    @listing
-    async def list(
-        self,
-        *,
-        state: str | Sequence[str] = (),
-        workflow: str | None = None,
-        tag: tuple[str, str] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        parent: str | None = None,
-        children: bool = False,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> View:
-        """The runs, newest first; child runs only with `children` or of a `parent`. The state `waiting`, given alone,
-        means `running` with nothing to do but wait."""
-        states = (state,) if isinstance(state, str) else tuple(state)
-        waiting = "waiting" in states
-        if waiting and len(set(states)) > 1:
-            message = "'waiting' is a part of 'running' and cannot be combined with other states"
-            raise Invalid(message, [Trouble("state", "conflicting_keys", message)])
-        where = RunFilter(
-            tenant=self._tenancy.listed,
-            states=("running",) if waiting else states,
-            may_wait=waiting,
-            top=parent is None and not children,
-            workflow=workflow,
-            tag=tag,
-            since=since,
-            until=until,
-            parent=parent,
-        )
-        page = await self._engine.journal.list_runs(where, limit=limit, cursor=cursor)
-        return await runs_view(self._engine, page, only_waiting=waiting)
 
     async def summary(self, run_id: str) -> View:
         """What a list says of a run, which can be said even where its events cannot be read."""
@@ -420,32 +380,6 @@ class Runs(Readings):
     async def import_file(self, file: Any) -> View:
         """Make a run out of a file that was exported, to look at it: nothing of it is executed."""
         return await Transfer(self._tenancy).read(file)
-
-
-async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool = False) -> View:
-    """A page of runs, with facts that their rows do not hold. These are read here, for the listed runs only: the time
-    of the last event, for one, would be a further column to write at every append (decision 0070)."""
-    waiting = await find_waiting(engine, page.items)
-    if only_waiting:  # the journal also gives runs with children, because it cannot know what those do
-        page = Page(tuple(one for one in page.items if one.run_id in waiting), page.next_cursor)
-    starts = await find_starts(engine, page.items)
-    outlines: dict[str, View] = {}
-    for first in range(0, len(page.items), OUTLINED):
-        names = [one.run_id for one in page.items[first : first + OUTLINED]]
-        found = await engine.journal.find_outlines(names, "pending")
-        outlines |= {name: outline_view(found.get(name)) for name in names}
-
-    def view(record: RunRecord) -> View:
-        about = {"waiting": record.run_id in waiting, **outlines[record.run_id]}
-        return {**run_summary(record, starts), **about}
-
-    return page_view(page, view)
-
-
-async def find_starts(engine: Engine, records: Iterable[RunRecord]) -> dict[str, float]:
-    """The time since when a task of each run is executed, for runs whose journals say nothing of a start yet."""
-    waiting = [one.run_id for one in records if one.row.started_at is None and one.row.ended_at is None]
-    return await engine.work_reports.find_starts(waiting) if waiting else {}
 
 
 def explain_nodes(

@@ -41,13 +41,15 @@ def _read(value: bytes, instead: View) -> View:
 
 def outline_view(outline: Outline | None) -> View:
     """What a list says of a run beyond its row. Null: it cannot be read."""
-    shown: View = {"submitted_by": None, "alias": None, "last_event_at": None, "dlq_count": 0}
+    shown: View = {"submitted_by": None, "alias": None, "origin": None, "last_event_at": None, "dlq_count": 0}
     if outline is None:
         return shown
     shown |= {"last_event_at": outline.last_at, "dlq_count": outline.letters}
     if outline.first is not None:
         said = _read(outline.first, {})
         shown |= {name: said.get(key) or None for name, key in (("submitted_by", "by"), ("alias", "alias"))}
+        origin = said.get("origin")
+        shown["origin"] = origin[0] if isinstance(origin, list) and origin else None
     return shown
 
 
@@ -59,6 +61,7 @@ def run_summary(record: RunRecord, starts: Mapping[str, float] | None = None) ->
         started_at = starts.get(record.run_id)
     shown = {
         "run_id": record.run_id,
+        "seq": record.seq,
         "workflow": row.workflow,
         "version": row.workflow_version,
         "state": row.state,

@@ -7,7 +7,7 @@ sorts where a database has an index.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ from perdure.journal import (
     Notice,
     Outline,
     Page,
+    RunCount,
     RunFilter,
     RunRecord,
     Snapshot,
@@ -39,7 +40,7 @@ from perdure.journal import (
 )
 from perdure.leases import Leases
 from perdure.simulation import store as stores
-from perdure.simulation.pages import found, is_asked, matches, page
+from perdure.simulation.pages import count, found, is_asked, matches, page
 from perdure.simulation.store import Lock, Store
 
 Item = TypeVar("Item")
@@ -107,13 +108,28 @@ class MemoryJournal:
     async def list_runs(
         self, where: RunFilter = EVERYTHING, *, limit: int = 100, cursor: str | None = None
     ) -> Page[RunRecord]:
+        sign = 1 if where.oldest else -1
         place: dict[str, tuple[Any, ...]] = {
-            run_id: (-run.row.created_at, -number) for number, (run_id, run) in enumerate(self._open.runs.items())
+            run_id: (sign * ((run.row.ended_at or 0.0) if where.by_end else run.row.created_at), sign * number)
+            for number, (run_id, run) in enumerate(self._open.runs.items())
         }
+        return page(self._matching(where), lambda run: place[run.run_id], tuple[float, int], limit, cursor)
+
+    def _matching(self, where: RunFilter) -> list[RunRecord]:
         runs = self._open.runs.values()
         parents = {run.row.parent for run in runs if run.row.parent is not None and run.row.ended_at is None}
-        chosen = [run for run in runs if matches(run, where, parents)]
-        return page(chosen, lambda run: place[run.run_id], tuple[float, int], limit, cursor)
+        return [run for run in runs if matches(run, where, parents)]
+
+    async def count_runs(
+        self,
+        where: RunFilter = EVERYTHING,
+        *,
+        group: Literal["state", "workflow", "error"] | None = None,
+        bucket: float | None = None,
+        limit: int = 10_000,
+    ) -> list[RunCount]:
+        newest = (await self.list_runs(msgspec.structs.replace(where, oldest=False), limit=limit)).items
+        return count(newest, where, group, bucket)
 
     async def list_active_runs(
         self, partitions: Collection[int] | None = None, after: str = "", limit: int = 1000, *, busy: bool = False

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from perdure.errors import NotFound
-from perdure.journal import ApprovalRow, DeadLetterRow, InvalidCursor, Page, RunFilter, RunRecord
+from perdure.journal import ApprovalRow, DeadLetterRow, InvalidCursor, Page, RunCount, RunFilter, RunRecord, RunRow
 
 Item = TypeVar("Item")
 
@@ -35,7 +36,33 @@ def matches(run: RunRecord, where: RunFilter, parents: Collection[str]) -> bool:
         and (not where.top or row.parent is None)
         and (not where.may_wait or not row.busy or run.run_id in parents)
         and (where.quarantined is None or where.quarantined == (run.quarantined is not None))
+        and where.version in {None, row.workflow_version}
+        and where.error in {None, error_code(row)}
+        and (where.id_prefix is None or run.run_id.startswith(where.id_prefix))
+        and (not where.by_end or row.ended_at is not None)
+        and (where.ended_since is None or (row.ended_at is not None and row.ended_at >= where.ended_since))
+        and (where.ended_until is None or (row.ended_at is not None and row.ended_at < where.ended_until))
     )
+
+
+def error_code(row: RunRow) -> str | None:
+    return None if row.error is None else str(msgspec.json.decode(row.error)["code"])
+
+
+def count(
+    runs: Sequence[RunRecord],
+    where: RunFilter,
+    group: Literal["state", "workflow", "error"] | None,
+    bucket: float | None,
+) -> list[RunCount]:
+    """How many runs there are by group and by stretch of time; `runs` are those that match."""
+    found: Counter[tuple[str | None, int | None]] = Counter()
+    for run in runs:
+        row = run.row
+        named = {None: None, "state": row.state, "workflow": row.workflow, "error": error_code(row)}[group]
+        moment = row.ended_at if where.by_end else row.created_at
+        found[named, None if bucket is None or moment is None else int(moment // bucket)] += 1
+    return [RunCount(*key, number) for key, number in found.most_common()]
 
 
 def is_asked(row: ApprovalRow | DeadLetterRow, state: str | None, tenant: str | None, run_id: str | None) -> bool:

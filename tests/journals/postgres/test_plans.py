@@ -59,6 +59,19 @@ RUNS_ASKED = {"run_ids": ["run00000001", "run00000500"]}
 TAG = {"tag_name": b"team", "tag_value": b"t3"}
 
 # (query, parameters, index that must be named)
+COUNTED: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "list_runs",
+        {"tenant": "small", "id_from": "run0001", "id_to": "run0001x", "id_tenant": "small", **LIMIT},
+        "runs_by_tenant_id",
+    ),
+    ("count_runs", {"tenant": "small", **LIMIT}, "runs_by_tenant"),
+    (
+        "count_runs",
+        {"tenant": "small", "by_end": True, "ended_since": 100.0, "bucket": 60.0, **LIMIT},
+        "runs_by_tenant_end",
+    ),
+]
 PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_run", RUNS_ASKED, "runs_pkey"),
     ("find_commit", RUN, "runs_pkey"),
@@ -94,12 +107,15 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("list_runs", {"tenant": "small", "state": "running", **LIMIT, **CURSOR}, "runs_by_tenant"),
     ("list_runs", {"state": "running", **LIMIT}, "runs_by"),
     ("list_runs", {"state": "failed", **LIMIT}, "runs_by_state"),
-    ("list_runs", {"state": "failed", "tenant": "tenant1", **LIMIT, **CURSOR}, "runs_by_state"),
+    ("list_runs", {"state": "failed", "tenant": "tenant1", **LIMIT, **CURSOR}, "runs_by_tenant_state"),
     ("list_runs", {"states": ["completed", "cancelled"], **LIMIT}, "runs_by_creation"),
     ("list_runs", {"workflow": "flow3", **LIMIT, **CURSOR}, "runs_by"),
     ("list_runs", {"workflow": "rare", **LIMIT, **CURSOR}, "runs_by_workflow"),
     ("list_runs", {"parent": "parent10", **LIMIT}, "runs_by_parent"),
     ("list_runs", {"quarantined": True, **LIMIT}, "runs_quarantined"),
+    ("list_runs", {"tenant": "small", "oldest": True, **LIMIT}, "runs_by_tenant"),
+    ("list_runs_by_end", {"tenant": "small", **LIMIT, **CURSOR}, "runs_by_tenant_end"),
+    ("list_runs_by_end", {"tenant": "small", "ended_since": 100.0, **LIMIT}, "runs_by_tenant_end"),
     ("list_runs_by_tag", {**TAG, **LIMIT}, "run_tags_pkey"),
     ("list_runs_by_tag", {**TAG, "state": "running", "tenant": "tenant3", **LIMIT, **CURSOR}, "run_tags"),
     ("list_runs_by_tag", {**TAG, "tenant": "small", **LIMIT, **CURSOR}, "run_tags_by_tenant"),
@@ -246,8 +262,17 @@ async def test_pruning_takes_a_bounded_part_by_its_index(lasting, name, paramete
     assert max(map(touched, nodes)) <= 1000
 
 
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("name", "parameters", "index"), COUNTED, ids=lambda value: str(value)[:60])
+async def test_what_is_counted_or_sorted_was_found_by_its_index_up_to_a_number(lasting, name, parameters, index):
+    nodes = await explain(lasting, name, parameters)
+    assert [node["Index Name"] for node in nodes if re.search(index, node.get("Index Name", ""))], nodes
+    assert scans(nodes) - {"counted"} == set()
+    assert max(map(touched, nodes)) <= 1000, nodes
+
+
 def test_every_query_is_planned_or_has_nothing_to_plan():
-    planned = {name for name, _, _ in [*PLANS, *LARGE]}
+    planned = {name for name, _, _ in [*PLANS, *LARGE, *COUNTED]}
     assert planned & UNPLANNED == set()
     assert planned | UNPLANNED == set(statements.names())
 

@@ -64,6 +64,20 @@ PLANS = [
     ("list_runs", {"workflow": "w", "cursor_at": 1}, "runs_by_workflow"),
     ("list_runs", {"parent": "p"}, "runs_by_parent"),
     ("list_runs", {"quarantined": True}, "runs_quarantined"),
+    ("list_runs", {"tenant": "t", "oldest": True, "after_at": 1}, "runs_by_tenant (tenant=? AND created_at"),
+    ("list_runs", {"tenant": "t", "error": b"x"}, "runs_by_tenant_error (tenant=?)"),
+    (
+        "list_runs",
+        {"tenant": "t", "id_from": "a", "id_tenant": "t"},
+        "runs_by_tenant_id (tenant=? AND run_id>? AND run_id<?)",
+    ),
+    ("list_runs_by_end", {"tenant": "t", "cursor_at": 1}, "runs_by_tenant_end (tenant=? AND ended_at"),
+    (
+        "list_runs_by_end",
+        {"tenant": "t", "ended_since": 1, "state": "s"},
+        "runs_by_tenant_end (tenant=? AND ended_at>?)",
+    ),
+    ("list_runs_by_end", {"ended_since": 1}, "runs_ended (ended_at>?)"),
     ("list_runs_by_tag", {}, "PRIMARY KEY (name=? AND value=?)"),
     ("list_runs_by_tag", {"tenant": "t"}, "run_tags_by_tenant (tenant=? AND name=? AND value=?)"),
     ("list_runs_by_tag", {"tenant": "t", "cursor_at": 1}, "run_tags_by_tenant (tenant=? AND name=? AND value=?"),
@@ -126,7 +140,7 @@ PLANS = [
     ("list_audit", {"object": "o", "since": 1}, "audit_by_object"),
     ("read_logs", {}, "PRIMARY KEY (run_id=? AND position>?)"),
     ("read_logs", {"node": "n"}, "PRIMARY KEY (run_id=? AND position>?)"),
-    ("find_log_head", {}, "sqlite_autoindex_runs_1"),
+    ("find_log_head", {}, "runs_by_tenant_id (tenant=? AND run_id=?)"),
     ("cut_logs", {}, "PRIMARY KEY (run_id=? AND position<?)"),
     ("list_prunable_runs", {}, "runs_ended"),
     ("lock_prunable_runs", {}, "sqlite_autoindex_runs_1"),
@@ -136,6 +150,13 @@ PLANS = [
     ("prune_run_links", {}, "links_by_run"),
     ("prune_run_logs", {}, "PRIMARY KEY (run_id=?)"),
     ("prune_run_log_heads", {}, "PRIMARY KEY"),
+]
+
+COUNTED = [
+    ("count_runs", {"tenant": "t"}, "runs_by_tenant (tenant=?)"),
+    ("count_runs", {"tenant": "t", "state": "s"}, "runs_by_tenant_state (tenant=? AND state=?)"),
+    ("count_runs", {"tenant": "t", "since": 1, "until": 2, "bucket": 1}, "runs_by_tenant (tenant=? AND created_at>?"),
+    ("count_runs", {"tenant": "t", "by_end": True, "ended_since": 1}, "runs_by_tenant_end (tenant=? AND ended_at>?)"),
 ]
 
 # Inserts, and updates by a key that the caller names: nothing to plan.
@@ -201,8 +222,16 @@ async def test_a_hot_query_reads_its_index_and_sorts_nothing(connection, name, g
     assert [step for step in plan if "TEMP B-TREE" in step] == [], plan
 
 
+@pytest.mark.parametrize(("name", "given", "index"), COUNTED)
+async def test_what_is_counted_was_found_by_its_index(connection, name, given, index):
+    plan = plan_of(connection, name, given)
+    assert any(index in step for step in plan), plan
+    before = plan[: plan.index("SCAN counted")]  # the rows that are grouped and sorted are as many as the limit says
+    assert [step for step in before if "SCAN" in step or "TEMP B-TREE" in step] == [], plan
+
+
 async def test_every_query_is_planned_or_has_nothing_to_plan():
-    planned = {name for name, _, _ in PLANS}
+    planned = {name for name, _, _ in [*PLANS, *COUNTED]}
     assert planned & UNPLANNED == set()
     assert planned | UNPLANNED == set(statements.names())
 

@@ -36,9 +36,19 @@ _STATES = [
 @click.option("--parent", metavar="ID", help="Only children of this run.")
 @click.option("--children", is_flag=True, help="Runs that other runs started, too.")
 @click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
-@click.option("--tag", type=Tag(), metavar="NAME=VALUE", help="Only runs with this tag.")
+@click.option(
+    "--version", type=click.IntRange(min=0), metavar="N", help="Only runs of this version; 0: not registered."
+)
+@click.option(
+    "--tag", "tags", type=Tag(), multiple=True, metavar="NAME=VALUE", help="Only runs with this tag; may be repeated."
+)
+@click.option("--by", metavar="NAME", help="Only runs that NAME started.")
+@click.option("--error", metavar="CODE", help="Only runs that ended with this error.")
 @click.option("--since", "begin", type=Moment(), metavar="TIME", help="Made then or later: 2h, 3d, 2026-11-15T09:30.")
 @click.option("--until", "end", type=Moment(), metavar="TIME", help="Made before then.")
+@click.option("--ended-since", type=Moment(), metavar="TIME", help="Ended then or later; listed by their end.")
+@click.option("--ended-until", type=Moment(), metavar="TIME", help="Ended before then; listed by their end.")
+@click.option("--oldest", is_flag=True, help="The oldest first.")
 @page_options
 @where_options
 @json_option
@@ -47,9 +57,15 @@ def list_(
     parent: str | None,
     children: bool,
     workflow: str | None,
-    tag: tuple[str, str] | None,
+    version: int | None,
+    tags: tuple[tuple[str, str], ...],
+    by: str | None,
+    error: str | None,
     begin: float | None,
     end: float | None,
+    ended_since: float | None,
+    ended_until: float | None,
+    oldest: bool,
     limit: int,
     cursor: str | None,
     where: Where,
@@ -64,9 +80,10 @@ def list_(
         raise click.UsageError(
             "--state waiting cannot be combined with other states; `running` includes the runs that wait"
         )
-    wanted: dict[str, Any] = {"state": states, "workflow": workflow, "tag": tag, "since": begin, "until": end}
+    wanted: dict[str, Any] = {"state": states, "workflow": workflow, "tag": tags, "since": begin, "until": end}
+    wanted |= {"version": version, "by": by, "error": error, "ended_since": ended_since, "ended_until": ended_until}
     wanted |= {"parent": parent, "children": children}
-    page = asyncio.run(_list(where, wanted, limit, cursor))
+    page = asyncio.run(_list(where, {**wanted, "order": "oldest" if oldest else "newest"}, limit, cursor))
     if as_json:
         print_page(page["items"], page["next_cursor"])
         return

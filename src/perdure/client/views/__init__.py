@@ -73,6 +73,7 @@ from perdure.client.views.graph_views import (
     Rectangle,
     ValidatedWith,
 )
+from perdure.client.views.list_views import BucketCount, GroupCount, RunCounts
 from perdure.client.views.reading_views import RunDefinition, RunPatch
 from perdure.client.views.session_views import Session
 
@@ -90,6 +91,7 @@ __all__ = [
     "Ballot",
     "BlobPut",
     "BlobStat",
+    "BucketCount",
     "ChangeRefused",
     "ComparedRun",
     "DeadLetter",
@@ -106,6 +108,7 @@ __all__ = [
     "GraphEdge",
     "GraphNode",
     "GraphStack",
+    "GroupCount",
     "IssuedKey",
     "Key",
     "Line",
@@ -127,6 +130,7 @@ __all__ = [
     "Rectangle",
     "Registered",
     "Run",
+    "RunCounts",
     "RunDefinition",
     "RunDiff",
     "RunFile",

@@ -55,6 +55,8 @@ class Error(TypedDict):
 
 class RunSummary(TypedDict):
     run_id: str
+    seq: int
+    """The number of its last event."""
     workflow: str
     version: int
     """The version of the workflow; 0 if the run was started from a definition that is not registered."""
@@ -71,9 +73,11 @@ class RunSummary(TypedDict):
     tags: dict[str, str]
     parent: str | None
     submitted_by: NotRequired[str | None]
-    """In lists, as the next three fields: the principal that started the run; for a child, `run` and its parent."""
+    """In lists, as the next four fields: the principal that started the run; for a child, `run` and its parent."""
     alias: NotRequired[str | None]
     """The alias by which its version was chosen."""
+    origin: NotRequired[str | None]
+    """The run that it was rerun from or continues."""
     last_event_at: NotRequired[float | None]
     dlq_count: NotRequired[int]
     """The number of its dead letters that wait for an operator."""

@@ -186,6 +186,9 @@ class PostgresJournal(PostgresCalls, JournalCalls):
     def _place(self, row: Row) -> tuple[object, ...]:
         return row[14], row[0]
 
+    def _place_by_end(self, row: Row) -> tuple[object, ...]:
+        return row[16], row[0]
+
     def _check_open(self) -> None:
         if self._closed:
             raise JournalClosed(f"journal {self._options.name} is closed")

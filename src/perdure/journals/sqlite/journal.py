@@ -209,6 +209,8 @@ class SqliteJournal(SqliteCalls, JournalCalls):
     def _place(self, row: Row) -> tuple[object, ...]:
         return tuple(row[19:])
 
+    _place_by_end = _place
+
     def _writing(self) -> Writer:
         if self._closed:
             raise JournalClosed(f"journal {self._options.path} is closed")

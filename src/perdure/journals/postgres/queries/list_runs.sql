@@ -1,4 +1,4 @@
--- Newest first.
+-- Newest first, or oldest.
 SELECT run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
        generation, counter, busy, created_at, started_at, ended_at, error, parent
 FROM perdure.runs
@@ -15,6 +15,15 @@ WHERE TRUE
   AND quarantined IS NULL                                 -- if sound
   AND created_at >= :since                                -- if since
   AND created_at < :until                                 -- if until
+  AND workflow_version = :version                             -- if version
+  AND error IS NOT NULL AND substr(error, 1, octet_length(:error::bytea)) = :error::bytea    -- if error
+  AND runs.run_id IN (                                        -- if id_from
+      SELECT r.run_id FROM perdure.runs r                        -- if id_from
+      WHERE r.run_id >= :id_from AND r.run_id < :id_to        -- if id_from
+        AND r.tenant = :id_tenant                             -- if id_tenant
+      ORDER BY r.run_id DESC LIMIT 1000)                      -- if id_from
   AND (created_at, run_id) < (:cursor_at, :cursor_key)    -- if cursor_at
-ORDER BY created_at DESC, run_id DESC
+  AND (created_at, run_id) > (:after_at, :after_key)         -- if after_at
+ORDER BY created_at DESC, run_id DESC    -- unless oldest
+ORDER BY created_at, run_id    -- if oldest
 LIMIT :limit

@@ -15,6 +15,15 @@ WHERE t.name = :tag_name
   AND quarantined IS NULL                                     -- if sound
   AND t.created_at >= :since                                  -- if since
   AND t.created_at < :until                                   -- if until
+  AND workflow_version = :version                             -- if version
+  AND error IS NOT NULL AND substr(error, 1, octet_length(:error::bytea)) = :error::bytea    -- if error
+  AND runs.run_id IN (                                        -- if id_from
+      SELECT r.run_id FROM perdure.runs r                        -- if id_from
+      WHERE r.run_id >= :id_from AND r.run_id < :id_to        -- if id_from
+        AND r.tenant = :id_tenant                             -- if id_tenant
+      ORDER BY r.run_id DESC LIMIT 1000)                      -- if id_from
   AND (t.created_at, t.run_id) < (:cursor_at, :cursor_key)    -- if cursor_at
-ORDER BY t.created_at DESC, t.run_id DESC
+  AND (t.created_at, t.run_id) > (:after_at, :after_key)         -- if after_at
+ORDER BY t.created_at DESC, t.run_id DESC    -- unless oldest
+ORDER BY t.created_at, t.run_id    -- if oldest
 LIMIT :limit

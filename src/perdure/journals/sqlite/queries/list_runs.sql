@@ -1,4 +1,4 @@
--- Newest first. The last two columns are the cursor.
+-- Newest first, or oldest. The last two columns are the cursor.
 SELECT run_id, seq, commit_id, quarantined, state, workflow, workflow_version, ir, partition, tenant, tags,
        generation, counter, busy, runs.created_at, started_at, ended_at, error, parent, runs.created_at, run_key
 FROM runs
@@ -15,6 +15,15 @@ WHERE TRUE
   AND quarantined IS NULL                                     -- if sound
   AND created_at >= :since                                    -- if since
   AND created_at < :until                                     -- if until
+  AND workflow_version = :version                             -- if version
+  AND error IS NOT NULL AND substr(error, 1, length(:error)) = :error    -- if error
+  AND runs.run_id IN (                                        -- if id_from
+      SELECT r.run_id FROM runs r                        -- if id_from
+      WHERE r.run_id >= :id_from AND r.run_id < :id_to        -- if id_from
+        AND r.tenant = :id_tenant                             -- if id_tenant
+      ORDER BY r.run_id DESC LIMIT 1000)                      -- if id_from
   AND (created_at, run_key) < (:cursor_at, :cursor_key)       -- if cursor_at
-ORDER BY created_at DESC, run_key DESC
+  AND (created_at, run_key) > (:after_at, :after_key)         -- if after_at
+ORDER BY created_at DESC, run_key DESC    -- unless oldest
+ORDER BY created_at, run_key    -- if oldest
 LIMIT :limit

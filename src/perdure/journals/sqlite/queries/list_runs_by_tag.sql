@@ -15,6 +15,15 @@ WHERE name = :tag_name
   AND quarantined IS NULL                                                       -- if sound
   AND run_tags.created_at >= :since                                             -- if since
   AND run_tags.created_at < :until                                              -- if until
+  AND workflow_version = :version                             -- if version
+  AND error IS NOT NULL AND substr(error, 1, length(:error)) = :error    -- if error
+  AND runs.run_id IN (                                        -- if id_from
+      SELECT r.run_id FROM runs r                        -- if id_from
+      WHERE r.run_id >= :id_from AND r.run_id < :id_to        -- if id_from
+        AND r.tenant = :id_tenant                             -- if id_tenant
+      ORDER BY r.run_id DESC LIMIT 1000)                      -- if id_from
   AND (run_tags.created_at, run_tags.run_key) < (:cursor_at, :cursor_key)       -- if cursor_at
-ORDER BY run_tags.created_at DESC, run_tags.run_key DESC
+  AND (run_tags.created_at, run_tags.run_key) > (:after_at, :after_key)         -- if after_at
+ORDER BY run_tags.created_at DESC, run_tags.run_key DESC    -- unless oldest
+ORDER BY run_tags.created_at, run_tags.run_key    -- if oldest
 LIMIT :limit
