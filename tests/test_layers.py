@@ -18,7 +18,18 @@ LONGEST_FILE = 600
 PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "budget", "model", "plain", "plain_text", "tempo", "capacity", "spelling"}
-MIDDLE = {"expressions", "nodes", "functions", "outcomes", "secrets", "egress", "sandbox", "pipeline", "triggers"}
+MIDDLE = {
+    "expressions",
+    "nodes",
+    "functions",
+    "outcomes",
+    "secrets",
+    "egress",
+    "sandbox",
+    "pipeline",
+    "triggers",
+    "sources",
+}
 
 # A part of `perdure` (a module or a folder) -> the parts it may import. Itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
@@ -76,6 +87,7 @@ ALLOWED: dict[str, set[str]] = {
     | PORTS,
     # a calendar, signatures and templates; the loops and the commands ask it
     "triggers": {"errors", "budget", "model", "spelling", "kernel", "expressions", "secrets"},
+    "sources": {"errors", "clock", "model"},  # what a trigger reads, from a cursor on
     "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
     "contents": BASE | {"kernel", "blobs", "weight", "threads"},  # values with their blobs, for whoever may wait
     "runtime": BASE | {"kernel", "settings", "turns", "threads", "contents", "weight", "pieces"} | PORTS | MIDDLE,
@@ -92,7 +104,7 @@ ALLOWED: dict[str, set[str]] = {
     | PORTS
     | {"transports", "blob_stores"}
     | MIDDLE,
-    "testing": BASE | {"kernel", "expressions", "outcomes", "simulation"},
+    "testing": BASE | {"kernel", "expressions", "outcomes", "simulation", "sources"},
     # every operation, whoever asks: the API and the command line call it
     "service": BASE
     | {"kernel", "contents", "threads", "runtime", "engine", "archive", "access", "drawing"}

@@ -23,7 +23,7 @@ from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Appended, Commit, JournalClosed, JournalReplaced, OutcomeUnknown
 from perdure.journals.sqlite import schema
 from perdure.journals.sqlite.appender import Appender, Run
-from perdure.journals.sqlite.connection import Options, connect_writer, find_place
+from perdure.journals.sqlite.connection import Options, connect_writer, resolve_place
 from perdure.journals.sqlite.errors import translate, translate_commit
 
 Result = TypeVar("Result")
@@ -101,7 +101,7 @@ class Writer:
         """Raise if another file stands where the journal's stood, or none. SQLite would go on writing to the old one,
         which nobody can find again: what was answered would be gone with this process."""
         path = self._options.path
-        if self._place is not None and (found := find_place(path)) != self._place:
+        if self._place is not None and (found := resolve_place(path)) != self._place:
             what = "is gone" if found is None else "was replaced by another file"
             raise JournalReplaced(
                 f"journal {path} {what} while this process had it open; nothing more is written. End every process that "
@@ -237,7 +237,7 @@ class Writer:
             self.check_place()  # after a failure: files that were put back meanwhile are left alone
             connection = connect_writer(self._options)
             try:
-                self._place = find_place(self._options.path)
+                self._place = resolve_place(self._options.path)
                 schema.migrate(connection, self._options.path, self.partition_count)
                 self.partition_count = schema.partition_count(connection)
             except BaseException:
