@@ -1,12 +1,14 @@
 """Data that costs more than it weighs: numbers that take long to read, defaults that multiply (S03, S04)."""
 
 import json
+from typing import Any
 
 import pytest
 
+from perdure.budget import Budget
 from perdure.cli.terminal.output import moment
 from perdure.expressions.json_schema import SchemaInvalid
-from perdure.expressions.run_inputs import MAX_ADDED, apply_defaults
+from perdure.expressions.run_inputs import MAX_ADDED, apply_defaults, fill_in
 from perdure.model.extremes import MOST, has_many, value_has_many
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure
@@ -14,6 +16,7 @@ from perdure.runtime.worker.outputs import encode_output
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import taking_at_most, watching
+from tests.engine.helpers import DEADLINE
 
 ONE = {"name": "w", "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]}
 EXTREMES = {
@@ -157,3 +160,41 @@ async def test_a_file_says_no_time_that_a_calendar_has_not(tmp_path, at):
 def test_a_time_that_is_stored_and_none_hides_nothing_else():
     assert moment(1e300).startswith("9999-12-31")
     assert moment(-5.0).startswith("1970-01-01")
+
+
+def _everywhere(count):
+    """A schema that is looked at eighteen times at each of so many values, which are small in a body."""
+    schema: Any = {"properties": {"x": {"items": {"allOf": [{"properties": {}}] * 18}}}}
+    return schema, {"x": [0] * count}
+
+
+@pytest.mark.slow
+@attack("S04", "inputs whose defaults are looked for at every one of 50,000 values")
+async def test_inputs_are_filled_in_and_checked_beside_the_loop(tmp_path):
+    schema, inputs = _everywhere(50_000)
+    child = {"name": "c", "inputs": schema, "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]}
+    call = {"id": "p", "type": "workflow", "config": {"workflow": "c", "inputs": {"x": "{{ inputs.x }}"}}}
+    calls = {"id": "p", "type": "workflow", "config": {"workflow": "c", "inputs": inputs}}
+    async with serving(tmp_path) as server:
+        await server.ok("/workflows", child)
+        with watching():
+            run = await server.ok("/runs", {"workflow": "c", "inputs": inputs, "wait_seconds": DEADLINE})
+        assert run["state"] == "completed"
+        with watching():
+            run = await server.start({"name": "w", "nodes": [call]}, inputs)
+        assert run["state"] == "completed"
+        with watching():
+            assert (await server.ok("/workflows/validate", {"name": "w", "nodes": [calls]}))["valid"]
+
+
+def test_filling_in_and_checking_spend_from_one_budget():
+    schema, inputs = _everywhere(100)
+    whole = Budget(1_000_000)
+    assert fill_in(schema, inputs, whole) == (inputs, [])
+    spent = 1_000_000 - whole.steps
+    looking = Budget(1_000_000)
+    apply_defaults(schema, inputs, looking)
+    assert spent > 1_000_000 - looking.steps > 100
+    with pytest.raises(SchemaInvalid, match="too costly"):
+        fill_in(schema, inputs, Budget(spent - 1))
+    assert fill_in(schema, inputs, Budget(spent))[1] == []

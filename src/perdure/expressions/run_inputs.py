@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from perdure.budget import Budget, OverBudget
-from perdure.expressions.json_schema import SchemaInvalid
+from perdure.expressions.json_schema import SchemaInvalid, check
 from perdure.expressions.schema_cost import count_values
+from perdure.kernel.segments import has_sealed, mask
 from perdure.spelling import Suggestions
 
 _DEEPEST = 32
@@ -21,6 +22,8 @@ _MOST_VALUES = 5_000_000
 MAX_STEPS, STEPS_A_VALUE = 50_000, 20
 """How many schemas may be looked at: so many, and so many more for each value there is. Schemas that lead back to
 themselves double."""
+_COST = 3
+"""What looking at one schema costs of the budget of a request."""
 MAX_ADDED = 1_000_000
 """How many bytes of JSON defaults may add, all together: one default stands for every element that lacks it."""
 
@@ -28,13 +31,25 @@ MOST_UNKNOWN = 20
 """How many inputs that a schema does not name are told of."""
 
 
-def apply_defaults(schema: Any, value: Any) -> Any:
+def fill_in(schema: Any, value: Any, budget: Budget, *, masked: bool = False) -> tuple[Any, list[str]]:
+    """The value with the defaults of the schema, and what the schema finds wrong with it then; no inputs at all count
+    as an empty object. Both spend from the budget. With `masked`, sealed fields are checked as they are shown. Raises
+    SchemaInvalid where that is too much."""
+    whole = apply_defaults(schema, value, budget)
+    checked = {} if whole is None else mask(whole) if masked and has_sealed(whole) else whole
+    try:
+        return whole, check(schema, checked, budget)
+    except OverBudget as error:
+        raise SchemaInvalid(f"the inputs cannot be checked: {error}") from None
+
+
+def apply_defaults(schema: Any, value: Any, budget: Budget | None = None) -> Any:
     """The value with the defaults of the schema where it says nothing; the same object when there are none to add.
     Raises SchemaInvalid where that is too much."""
     try:
-        if value is None and _Filling(schema, {}).apply(schema, {}, 0):
+        if value is None and _Filling(schema, {}, budget).apply(schema, {}, 0):
             value = {}
-        return _Filling(schema, value).apply(schema, value, 0)
+        return _Filling(schema, value, budget).apply(schema, value, 0)
     except OverBudget:
         raise SchemaInvalid(
             "this JSON Schema is too costly: looking for its defaults in this value could take too long"
@@ -44,16 +59,17 @@ def apply_defaults(schema: Any, value: Any) -> Any:
 class _Filling:
     """One value being filled in, and what that has cost."""
 
-    def __init__(self, root: Any, value: Any) -> None:
+    def __init__(self, root: Any, value: Any, of_request: Budget | None) -> None:
         self._root = root
         steps = MAX_STEPS + STEPS_A_VALUE * count_values(value, _MOST_VALUES)
         self._budget = Budget(steps, MAX_ADDED)
+        self._of_request = of_request
         self._sizes: dict[int, int] = {}
 
     def apply(self, schema: Any, value: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > _DEEPEST:
             return value
-        self._budget.spend(1)
+        self._spend_step()
         for part in (_follow(schema.get("$ref"), self._root), *_list(schema.get("allOf"))):
             value = self.apply(part, value, depth + 1)
         if isinstance(value, dict):
@@ -72,12 +88,17 @@ class _Filling:
                 if made is not value[name]:
                     added[name] = made
             else:
-                self._budget.spend(1)
+                self._spend_step()
                 default = _default(part, self._root, 0)
                 if default is not _NONE:
                     self._spend(default)
                     added[name] = self.apply(part, copy.deepcopy(default), depth + 1)
         return {**value, **added} if added else value
+
+    def _spend_step(self) -> None:
+        self._budget.spend(1)
+        if self._of_request is not None:
+            self._of_request.spend(_COST)
 
     def _spend(self, default: Any) -> None:
         if id(default) not in self._sizes:

@@ -19,6 +19,8 @@ from perdure.model.ir import IR, Node
 from perdure.model.problems import Path, format_path
 from perdure.nodes.config_checks import Mistake, find_misfits
 from perdure.nodes.registry import has_template
+from perdure.runtime.filled_inputs import is_costly
+from perdure.threads import aside
 
 Find = Callable[[str, str, int | None], Awaitable[IR | None]]
 """A function of tenant, name and version (None for the highest) that returns the registered IR, or None."""
@@ -26,6 +28,9 @@ Find = Callable[[str, str, int | None], Awaitable[IR | None]]
 PUSH = "perdure workflows push FILE"
 MOST = 100
 """How many workflows are looked up for one definition; each is a query."""
+
+_IN_THE_LOOP = 5
+"""How many calls are checked on the loop; of more, and of larger inputs, all are checked in a thread."""
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -64,7 +69,7 @@ async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]
     """Warnings about the workflows a definition starts. `beside` holds those that come with it, by name."""
     own = {ir.name: ir, **beside}
     known: dict[str, IR | None] = {}
-    problems: list[Problem] = []
+    found: list[tuple[Called, IR | None]] = []
     for called in find_called(ir):
         if called.name not in known:
             if len(known) >= MOST:
@@ -73,7 +78,15 @@ async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]
                 known[called.name] = own.get(called.name.partition("@")[0]) or await _look_up(called.name, tenant, find)
             except (BlobMissing, BlobDamaged):  # registered, but not readable: the run that starts it is told
                 continue
-        child = known[called.name]
+        found.append((called, known[called.name]))
+    if len(found) > _IN_THE_LOOP or any(child and is_costly(child.inputs_schema, one.inputs) for one, child in found):
+        return await aside(tenant, _check_all, found)
+    return _check_all(found)
+
+
+def _check_all(found: list[tuple[Called, IR | None]]) -> list[Problem]:
+    problems: list[Problem] = []
+    for called, child in found:
         problems += [_stranger(called)] if child is None else _check_inputs(called, child)
     return problems
 

@@ -9,12 +9,11 @@ from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from perdure.blobs import BlobDamaged, BlobMissing
+from perdure.budget import REQUEST_SECONDS, REQUEST_STEPS, Budget
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.expressions.errors import ContentLost, NotAtHand
 from perdure.expressions.json_schema import SchemaInvalid
-from perdure.expressions.json_schema import check as check_value
-from perdure.expressions.run_inputs import apply_defaults
 from perdure.journal import Journal
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
@@ -30,6 +29,7 @@ from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, Message, Noticed, Resumed
 from perdure.runtime.coordinator.renderer import Renderer
+from perdure.runtime.filled_inputs import fill_in_aside
 
 R = RunState
 logger = logging.getLogger("perdure.children")
@@ -157,7 +157,7 @@ class Children:
             return
         try:
             ir = await self._library.get_now(found.ir_hash)
-            inputs, problems = self._fill_inputs(parent, effect, ir)
+            inputs, problems = await self._fill_inputs(parent, effect, ir)
         except (BlobMissing, BlobDamaged, ContentLost, SchemaInvalid) as error:
             problem = Error(error.code, f"workflow {effect.workflow}: {error.message}")
             self._end(parent, effect.child, "failed", problem)
@@ -213,7 +213,7 @@ class Children:
             self._made.popitem(last=False)
         return made <= MOST_IN_A_TREE
 
-    def _fill_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> tuple[Any, list[str]]:
+    async def _fill_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> tuple[Any, list[str]]:
         """The child's inputs with the defaults of its schema filled in, and the problems the schema finds in them."""
         if ir.inputs_schema is None:
             return effect.inputs, []
@@ -222,8 +222,8 @@ class Children:
         except NotAtHand as need:
             need.tenant = parent.tenant
             raise
-        whole = apply_defaults(ir.inputs_schema, inputs)
-        problems = check_value(ir.inputs_schema, {} if whole is None else whole)
+        budget = Budget(REQUEST_STEPS, seconds=REQUEST_SECONDS, now=self._clock.monotonic)
+        whole, problems = await fill_in_aside(parent.tenant, ir.inputs_schema, inputs, budget)
         if whole is inputs or problems:
             return effect.inputs, problems
         try:

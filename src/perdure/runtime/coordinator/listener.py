@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStoreUnavailable
+from perdure.budget import REQUEST_SECONDS, REQUEST_STEPS, Budget
 from perdure.clock import Clock
 from perdure.contents import TooMuch
 from perdure.errors import NotFound, PerdureError, StoreUnavailable
-from perdure.expressions.json_schema import check
-from perdure.expressions.run_inputs import apply_defaults, find_unknown
+from perdure.expressions.run_inputs import find_unknown
 from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
 from perdure.kernel import commands as c
 from perdure.kernel import reruns
-from perdure.kernel.segments import has_refs, has_sealed, mask
+from perdure.kernel.segments import has_refs
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
@@ -38,6 +38,7 @@ from perdure.runtime.coordinator.requests import (
     key_outlived,
 )
 from perdure.runtime.coordinator.rulings import MANY_NODES
+from perdure.runtime.filled_inputs import fill_in_aside
 from perdure.runtime.forms import check_form
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import OutageLog, first_of
@@ -239,13 +240,6 @@ class Listener:
         return reply, request.kind in STARTS and not reply.code and reply.run_id == request.run_id
 
 
-def check_inputs(ir: IR, inputs: Any) -> list[str]:
-    """The problems that the workflow's schema finds in a run's inputs. No inputs at all count as an empty object."""
-    if ir.inputs_schema is None:
-        return []
-    return check(ir.inputs_schema, {} if inputs is None else inputs)
-
-
 class _Turned(Exception):
     """A request that cannot be decided, and why."""
 
@@ -338,9 +332,10 @@ def _check_names(request: Request) -> None:
 async def _fill_inputs(coordinator: Coordinator, request: Request, ir: IR, tenant: str, inputs: Any) -> Request:
     """Fill in the defaults of the schema, which are recorded with the run, and turn away inputs that do not fit
     then."""
-    given = await coordinator.contents.resolve(tenant, inputs, masked=False)
-    whole = apply_defaults(ir.inputs_schema, given)
-    problems = check_inputs(ir, mask(whole) if has_sealed(whole) else whole)
+    # One budget for all of it: to load the inputs, to fill them in and to check them.
+    budget = Budget(REQUEST_STEPS, seconds=REQUEST_SECONDS, now=coordinator.clock.monotonic)
+    given = await coordinator.contents.resolve(tenant, inputs, budget=budget, masked=False)
+    whole, problems = await fill_in_aside(tenant, ir.inputs_schema, given, budget, masked=True)
     if problems:
         problems = [
             *problems,
