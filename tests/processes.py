@@ -9,7 +9,14 @@ from pathlib import Path
 from perdure.private_servers.launcher import die_with_parent
 from tests.waiting import wait_until
 
-__all__ = ["die_with_parent", "stop_between_writes"]
+__all__ = ["die_with_parent", "python_path", "stop_between_writes"]
+ROOT = Path(__file__).parent.parent
+
+
+def python_path(*before: Path | str) -> str:
+    """The `PYTHONPATH` of a child: these folders, then Perdure as it is here, which need not be the installed one, and its
+    tests."""
+    return os.pathsep.join(map(str, (*before, ROOT / "src", ROOT)))
 
 
 def stop_between_writes(pid: int, database: Path) -> None:

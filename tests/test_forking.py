@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.forking import REAL, ROOT, Forked, commands, run
+from tests.forking import REAL, Forked, commands, run
+from tests.processes import python_path
 from tests.waiting import wait_until
 
 
@@ -42,7 +43,7 @@ def test_what_is_forked_is_signalled_and_its_end_is_known(tmp_path):
     (tmp_path / "w.yaml").write_text(
         "name: w\nnodes:\n  - {id: a, type: task, config: {function: 'tests.cli.work:wait_until', args: {path: never, begun: begun}}}\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     process = Forked(["run", "w.yaml", "--run-id", "r1"], cwd=tmp_path, env=environment)
     wait_until((tmp_path / "begun").exists, "the function of a module on PYTHONPATH")
     assert process.poll() is None

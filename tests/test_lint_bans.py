@@ -1,6 +1,7 @@
 """The linter keeps clocks, chance, ids and the environment in the two files that own them."""
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -87,3 +88,12 @@ def test_nobody_in_src_silences_the_ban():
         str(path) for path in (ROOT / "src").rglob("*.py") if "noqa: TID251" in path.read_text(encoding="utf-8")
     ]
     assert silenced == []
+
+
+def test_children_of_tests_import_what_is_tested():
+    """`PYTHONPATH` is `python_path(…)`, or what it was: without `src`, a child imports the Perdure that is installed."""
+    given = re.compile(
+        r"""["']PYTHONPATH["'](?:\] =|:)(?! python_path\(| os\.environ\.get\(| os\.pathsep\.join\(\[.*environment\["PYTHONPATH"\])"""
+    )
+    found = [str(path) for path in (ROOT / "tests").rglob("*.py") if given.search(path.read_text(encoding="utf-8"))]
+    assert found == []

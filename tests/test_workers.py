@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import python_path
+
 ROOT = Path(__file__).parent.parent
 
 TESTS = """
@@ -49,7 +51,7 @@ def test_every_failure_of_any_part_of_a_test_is_told(tmp_path, dist):
     command = [sys.executable, "-m", "pytest", "-q", "-ra", "-n", "2", "--dist", dist, "-p", "no:cacheprovider"]
     command += ["--durations=3", "--durations-min=0.5", "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
+        command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT, env={"PYTHONPATH": python_path()}
     )
     found = sorted(re.findall(r"^(FAILED|ERROR|SKIPPED|XFAIL) .*?(?:::(\w+)|: (\w+)$)", done.stdout, re.MULTILINE))
     assert found == [

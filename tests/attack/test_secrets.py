@@ -29,6 +29,7 @@ from perdure.settings import Settings
 from tests import forking
 from tests.attack.marks import attack
 from tests.cli.helpers import Shell
+from tests.processes import python_path
 
 SECRET = 'kanarien&vogel<9f3a7c"2e'
 
@@ -260,7 +261,7 @@ def code(token):
 def run_perdure(folder, nodes):
     (folder / "child.py").write_text(CHILD)
     (folder / "flow.json").write_text(json.dumps({"name": "leaky", "nodes": nodes}))
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PERDURE_SECRET_CANARY": SECRET}
+    environment = {**os.environ, "PYTHONPATH": python_path(folder), "PERDURE_SECRET_CANARY": SECRET}
     done = forking.run(["run", "flow.json", "--debug"], cwd=folder, env=environment)
     return done.stdout + done.stderr
 
@@ -337,7 +338,7 @@ def test_no_part_of_a_secret_is_kept_with_the_run(tmp_path, secret, isolation):
         for name in ("step", "chosen", "printed", "stripped")
     ]
     (tmp_path / "flow.json").write_text(json.dumps({"name": "leaky", "nodes": nodes}))
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PERDURE_SECRET_CANARY": secret}
+    environment = {**os.environ, "PYTHONPATH": python_path(tmp_path), "PERDURE_SECRET_CANARY": secret}
     done = forking.run(["run", "flow.json", "--run-id", "r"], cwd=tmp_path, env=environment)
     told = forking.run(["runs", "events", "r"], cwd=tmp_path, env=os.environ).stdout
     stored = b"".join(path.read_bytes() for path in (tmp_path / ".perdure").rglob("*") if path.is_file()).decode(

@@ -23,6 +23,7 @@ from perdure.journals.postgres import migrate_postgres
 from perdure.transports.redis.names import Keys
 from tests.engine.helpers import open_engine
 from tests.forking import Forked
+from tests.processes import python_path
 from tests.proxy import Proxy
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -160,7 +161,7 @@ class Cluster:
             | SETTINGS
             | {
                 "CHAOS_EFFECTS": str(self.effects_file),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": python_path(),
                 "PYTHONUNBUFFERED": "1",
                 "PERDURE_DATABASE_URL": f"postgresql://perdure@{Proxy.host}:{network.postgres.port}/{self.database}",
                 "PERDURE_REDIS_URL": f"redis://{Proxy.host}:{network.redis.port}/0",

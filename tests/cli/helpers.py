@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from perdure.cli.app import app
 from tests.forking import Forked
+from tests.processes import python_path
 from tests.waiting import PATIENCE_SECONDS as DEADLINE_SECONDS
 from tests.waiting import wait_until
 
@@ -70,7 +71,7 @@ class Shell:
     @property
     def environment(self):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
-        return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+        return {**kept, "PYTHONPATH": python_path(), "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
 
     def start(self, *args):
         ours, theirs = os.pipe()

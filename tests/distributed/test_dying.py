@@ -15,6 +15,7 @@ import pytest
 
 from tests.distributed.helpers import DEADLINE, Deployment, eventually
 from tests.engine.helpers import ended, start, task, transform, workflow
+from tests.processes import python_path
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,7 @@ def coordinate(deployment: Deployment, folder: Path, *options: str) -> subproces
         return subprocess.Popen(
             [sys.executable, "program.py", *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": python_path()},
             stdout=subprocess.PIPE,
             stderr=errors,
         )

@@ -15,6 +15,7 @@ import pytest
 from perdure.kernel.explain import explain
 from tests.distributed.helpers import PARTITIONS, Deployment, eventually
 from tests.engine.helpers import ask, ended, start, task, transform, until, workflow
+from tests.processes import python_path
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -165,7 +166,7 @@ async def test_a_function_that_one_worker_cannot_import_is_left_to_those_that_ca
         [sys.executable, "-c", ELSEWHERE, deployment.database_url, json.dumps(options)],
         stdout=subprocess.PIPE,
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        env=os.environ | {"PYTHONPATH": python_path(tmp_path)},
     )
     try:
         assert process.stdout is not None

@@ -16,6 +16,7 @@ from perdure.drawing.layout_plan import Wire
 from perdure.drawing.ranks import Link, find_backward, rank
 from perdure.model import compile_definition
 from tests.drawing.pictures import along, pictures
+from tests.processes import python_path
 
 DIRECTIONS = st.sampled_from(["down", "right", None])
 
@@ -193,7 +194,7 @@ def test_the_same_workflow_is_drawn_the_same_in_every_process():
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": python_path()},
             capture_output=True,
             text=True,
             check=True,

@@ -14,6 +14,7 @@ from perdure.nodes import BUILTIN, installed
 from perdure.nodes.registry import NodeTypeInvalid, Registry
 from tests import forking
 from tests.engine.helpers import finish, running, workflow
+from tests.processes import python_path
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def site(tmp_path_factory):
 
 def call(site, *command, folder, code=0):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")}
-    environment["PYTHONPATH"] = str(site)
+    environment["PYTHONPATH"] = python_path(site)
     done = forking.run(["-m", *map(str, command)], cwd=folder, env=environment, python=True)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -12,6 +12,7 @@ import pytest
 
 from perdure.cli.app import app
 from tests import forking
+from tests.processes import python_path
 from tests.sdk import script
 from tests.waiting import wait_until
 
@@ -22,7 +23,7 @@ ROOT = SCRIPT.parents[2]
 
 
 def start(folder: Path, what: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     return forking.run([str(SCRIPT), str(folder), what], cwd=folder, env=environment, python=True)
 
 
@@ -51,7 +52,7 @@ def test_a_step_that_returned_is_not_done_again_after_a_kill(tmp_path, what, mom
 
 def test_a_script_that_is_interrupted_stops_soon_and_goes_on_when_run_again(tmp_path):
     command = [sys.executable, str(SCRIPT), str(tmp_path), "patient"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_until(lambda: effects(tmp_path) or process.poll() is not None, "the task to begin")

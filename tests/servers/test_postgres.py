@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.helpers import wait_until
+from tests.processes import python_path
 from tests.servers.postgres import FAST, PostgresServer, installations
 
 pytestmark = pytest.mark.slow
@@ -40,7 +41,7 @@ def test_a_server_ends_with_the_process_that_started_it_even_if_that_is_killed(i
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": python_path()},
     ) as process:
         assert process.stdout is not None
         pid, folder = process.stdout.readline().split()

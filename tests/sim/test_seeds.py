@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from random import Random
 
 import msgspec
@@ -20,6 +19,7 @@ from perdure.simulation.many import run_chunk, run_seed
 from perdure.simulation.plan import Plan, make_plan
 from perdure.simulation.report import Outcome, Summary, simulate
 from perdure.simulation.rules import EVIDENCE
+from tests.processes import python_path
 from tests.sim import regressions
 from tests.sim.chosen import CHOSEN, FROM, pairs, wanted
 
@@ -38,7 +38,7 @@ for outcome in run_chunk(CHOSEN[{name!r}][::6]):
 
 def digests(name: str) -> list[str]:
     """Of every sixth, in a process of its own, where strings hash otherwise: what depends on that would differ in most."""
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": python_path()}
     command = [sys.executable, "-c", AGAIN.format(name=name)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
