@@ -101,6 +101,8 @@ async def crash(engine: Engine) -> None:
     if engine._handled is not None:
         engine._handled._map.close()
         engine._handled.unlock()
+    if engine._lifelines is not None:
+        engine._lifelines.let_go()  # the files stay, unlocked
     if engine._logs is not None:
         engine._logs = None
         capture.end()
