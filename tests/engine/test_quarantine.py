@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import sqlite3
@@ -20,6 +21,7 @@ from tests.doubles.fake_clock import FakeClock
 from tests.doubles.memory_journal import MemoryJournal, Store
 from tests.engine import tasks
 from tests.engine.helpers import (
+    DEADLINE,
     ask,
     check,
     compiled,
@@ -113,6 +115,9 @@ def find_readable(file) -> set[tuple[str, str]]:
                     found.add((run_id, table))
             except sqlite3.DatabaseError:
                 continue
+        with contextlib.suppress(sqlite3.DatabaseError):
+            connection.execute("SELECT * FROM runs WHERE run_key = ?", (run_key,)).fetchall()
+            found.add((run_id, "runs"))
     connection.close()
     return found
 
@@ -145,6 +150,31 @@ async def test_what_a_damaged_database_lost_of_one_run_keeps_no_other_from_going
                 assert (await ended(engine, f"r{one}")).state is R.COMPLETED
         record = await engine.journal.get_run("r2")
         assert ("its events cannot be read" in (record.quarantined or "")) is bool(lost)
+
+
+async def test_a_run_whose_row_is_damaged_is_named_once_and_answered(tmp_path, caplog):
+    """It was tried again for ever: the mark of a quarantine would stand in that row."""
+    async with running(tmp_path) as engine:
+        ir, _ = await engine.workflows.register(compiled(WAITING))
+        for one in range(3):
+            tags = {"t": f"<r{one}>" + "x" * 20_000}
+            await engine.runs.request(Request(kind="start", run_id=f"r{one}", ir=ir.hash, tags=tags))
+        for one in range(3):
+            await until(engine, lambda state: state_of(state, "w") == "waiting", f"r{one}")
+    damage(tmp_path, "r1", "runs")
+    caplog.set_level(logging.WARNING)
+    async with running(tmp_path) as engine:
+        for _ in range(3):
+            reply = await asyncio.wait_for(ask(engine, "signal", "r1", name="go"), DEADLINE)
+            assert (reply.code, "its row cannot be read" in reply.message) == ("quarantined", True)
+        for one in (0, 2):
+            await ask(engine, "signal", f"r{one}", name="go")
+            assert (await ended(engine, f"r{one}")).state is R.COMPLETED
+    said = [one for one in caplog.records if "r1" in one.getMessage()]
+    assert [one.getMessage().partition(":")[0] for one in said] == [
+        "run r1 is quarantined",
+        "run r1 cannot be marked as quarantined",
+    ]
 
 
 async def test_a_run_is_not_blamed_for_a_database_of_which_nothing_can_be_read(tmp_path) -> None:

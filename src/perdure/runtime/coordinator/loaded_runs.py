@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perdure.journal import Journal
-from perdure.kernel.state import State
+from perdure.journal import Journal, JournalCorrupt
+from perdure.kernel.state import IntegrityError, State
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded, find_kept, load_from
@@ -34,7 +34,13 @@ class Memory:
         """The run, loaded if need be. None: there is no such run."""
         found = self.runs.get(run_id)
         if found is None:
-            record = await self._journal.find_run(run_id)
+            try:
+                record = await self._journal.find_run(run_id)
+            except JournalCorrupt as error:
+                await (
+                    self._journal.incarnation()
+                )  # raises where nothing can be read; otherwise the damage is this run's alone
+                raise IntegrityError(f"run {run_id}: its row cannot be read: {error}") from error
             if record is None:
                 return None
             if record.quarantined is not None:

@@ -11,7 +11,7 @@ from math import ceil
 
 from perdure.clock import Clock
 from perdure.errors import NotFound, Refused, StoreUnavailable
-from perdure.journal import Journal, RunRecord
+from perdure.journal import Journal, JournalCorrupt, RunRecord
 from perdure.kernel.events import UnknownEvent
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.library import Library
@@ -80,13 +80,15 @@ class Quarantine:
         self._tenants = tenants
         self._marked: dict[str, deque[float]] = {}
         """When runs of each tenant were marked, within the last `QUARANTINE_SECONDS`."""
+        self._unmarked: set[str] = set()
+        """Runs that could not be marked: their rows are damaged."""
         self.stopping = False
 
     async def quarantine(self, run_id: str, error: Exception) -> None:
         """Mark a run that cannot be understood and leave it alone; all others go on."""
         self._lose(run_id)
         # An unknown event was written by a newer process; a run that is quarantined already needs no second mark.
-        if not isinstance(error, UnknownEvent | Quarantined):
+        if not isinstance(error, UnknownEvent | Quarantined) and run_id not in self._unmarked:
             reason = f"{type(error).__name__}: {error}"
             logger.error("run %s is quarantined: %s", run_id, reason, exc_info=error, extra={"run_id": run_id})
             await self.mark(run_id, reason)
@@ -100,11 +102,36 @@ class Quarantine:
                 return self._count(record.row.tenant, reason)
             except NotFound:
                 return None  # the run was never durable: there is nothing to mark, and its callers are told
+            except JournalCorrupt as error:
+                if await self._is_readable():
+                    return self._leave_unmarked(run_id, error)
             except StoreUnavailable as error:
                 if self.stopping:
                     raise
                 logger.warning("the journal cannot be written: %s; trying again", error)
                 await self._clock.sleep(_TROUBLE_SECONDS)
+
+    async def _is_readable(self) -> bool:
+        """Whether the damage is of this run alone."""
+        try:
+            await self._journal.incarnation()
+        except StoreUnavailable as error:
+            if self.stopping:
+                raise
+            logger.warning("the journal cannot be read: %s; trying again", error)
+            await self._clock.sleep(_TROUBLE_SECONDS)
+            return False
+        return True
+
+    def _leave_unmarked(self, run_id: str, error: Exception) -> None:
+        """The mark would stand in what is damaged. So it is remembered here, and said once by each process."""
+        self._unmarked.add(run_id)
+        logger.error(
+            "run %s cannot be marked as quarantined: %s; it is left alone, and its callers are told",
+            run_id,
+            error,
+            extra={"run_id": run_id},
+        )
 
     def _count(self, tenant: str, reason: str) -> None:
         """Stop the coordinator when too many runs were marked, unless they are of few of its tenants: what one tenant has
