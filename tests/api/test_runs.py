@@ -156,6 +156,21 @@ async def test_protocol_11_a_key_outlives_a_run_that_is_kept_for_less_than_seven
     assert (await server.post("/runs", body, headers=key)).status_code == 201
 
 
+async def test_protocol_11_a_repeated_rerun_is_answered_when_its_source_is_no_longer_kept(server):
+    source = (await server.start(SIGNALLED, wait=0))["run_id"]
+    await server.ok(f"/runs/{source}/cancel", {})
+    path, key = f"/runs/{source}/rerun", {"Idempotency-Key": "again-17"}
+    made = (await server.post(path, {}, headers=key)).json()["run_id"]
+    assert await prune(server, days=6.9, retention_days=1) == 1
+    again = await server.post(path, {}, headers=key)
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
+    assert (again.json()["run_id"], again.json()["origin"]) == (made, source)
+    changed = await server.post(path, {"inputs": {"q": 2}}, headers=key)
+    assert (changed.status_code, changed.json()["code"]) == (409, "idempotency_conflict")
+    for more in ({}, {"headers": {"Idempotency-Key": "another"}}):
+        assert (await server.post(path, {}, **more)).status_code == 404
+
+
 async def test_runs_are_listed_in_pages_and_filtered(server):
     for number in range(5):
         await server.start(

@@ -300,9 +300,15 @@ class Runs(RunLists):
         """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones;
         by another `definition` if one is given. A repeated `key` gives the run it made before, provided the same was
         asked for."""
-        record, state = await self._tenancy.load(run_id)
-        origin = {"origin": record.run_id}
-        asked = None if key is None else (key, hash_of(["rerun", record.run_id, from_node, inputs, definition]))
+        asked = None if key is None else (key, hash_of(["rerun", run_id, from_node, inputs, definition]))
+        origin = {"origin": run_id}
+        try:
+            record, state = await self._tenancy.load(run_id)
+        except NotFound:  # a key is remembered for longer than its source may be kept (PROTOCOL 11)
+            earlier = None if asked is None else await self._earlier(self._tenancy.tenant, *asked)
+            if earlier is None:
+                raise
+            return Started({**await self._started(earlier, 0.0), **origin}, created=False)
         if asked is not None and (earlier := await self._earlier(record.row.tenant, *asked)) is not None:
             return Started({**await self._started(earlier, 0.0), **origin}, created=False)
         kept = None if definition is None else await self._keep(definition, record.row.tenant)
