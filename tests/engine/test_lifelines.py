@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -139,3 +140,35 @@ def test_a_disk_that_can_only_be_read_ends_no_process_when_another_dies(tmp_path
         lifelines.close()
     assert "cannot be removed" in caplog.text
     assert sorted(Lifelines(tmp_path).find_dead("worker")) == ["me", "the other"]
+
+
+def test_lifelines_of_earlier_boots_are_removed_when_they_are_old(tmp_path):
+    """Those of this one stay, whatever their age: their processes may live, or have died and not been mourned."""
+    other = "0123456789ab"
+    first = Lifelines(tmp_path)
+    first.tie("worker", "dead")
+    (mine,) = tmp_path.iterdir()
+    first.let_go()
+    ages = {
+        f"worker-{other}-old": 8,
+        f"coordinator-{other}-old": 8,
+        f".{mine.name}-77": 8,  # its process died before it was finished
+        f"worker-{other}-new": 1,
+        f".{mine.name}-78": 1,
+        f"worker-{other}-locked": 8,
+        "something else": 8,
+    }
+    now = mine.stat().st_mtime
+    for name, days in ages.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now, now - days * 86_400))
+    os.utime(mine, (now, now - 8 * 86_400))
+    with (tmp_path / f"worker-{other}-locked").open() as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        second = Lifelines(tmp_path)
+        second.tie("worker", "next")
+    left = {path.name for path in tmp_path.iterdir()}
+    gone = {f"worker-{other}-old", f"coordinator-{other}-old", f".{mine.name}-77"}
+    assert left == {mine.name, *ages, second._path("worker", "next").name} - gone
+    assert second.find_dead("worker") == ["dead"]
+    second.close()

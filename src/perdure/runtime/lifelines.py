@@ -20,7 +20,7 @@ import platform
 import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
@@ -31,6 +31,9 @@ LOOKS = 20
 who look for silence."""
 LOOK_SECONDS = 0.5
 """How often the lifelines of others are looked at: a folder is listed, and as many files opened as there are processes."""
+
+OLD_SECONDS = 7 * 86_400.0
+"""Age, by the clock of the folder, at which the lifelines of other systems are removed."""
 
 logger = logging.getLogger("perdure.lifelines")
 
@@ -70,6 +73,25 @@ class Lifelines:
             made.unlink(missing_ok=True)
             raise
         self._held[path] = descriptor
+        self._clear_away(os.fstat(descriptor).st_mtime - OLD_SECONDS)
+
+    def _clear_away(self, before: float) -> None:
+        """Remove what nobody looks at any more: lifelines of other systems, most often earlier boots of this one, and files
+        that were never finished, if they are older than `before` and nobody here has them locked. One of a process that
+        lives on another machine may be among them: its death is then found by its silence."""
+        for path in self._folder.iterdir():
+            unfinished = path.name.startswith(".")
+            kind, _, rest = path.name.removeprefix(".").partition("-")
+            if kind not in get_args(Kind) or (rest.startswith(f"{self._system}-") and not unfinished):
+                continue
+            with contextlib.suppress(OSError):  # removed just now, locked, or not ours to remove
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if os.fstat(descriptor).st_mtime < before:
+                        path.unlink()
+                finally:
+                    os.close(descriptor)
 
     def find_dead(self, kind: Kind) -> list[str]:
         """The names of processes whose lifelines were let go by their deaths."""
