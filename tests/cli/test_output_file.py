@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 
 import click
 import pytest
@@ -113,3 +114,22 @@ def test_an_export_that_breaks_off_leaves_no_half_file(shell, tmp_path, monkeypa
     shell.run("runs", "export", "none", "-o", tmp_path / "out.json", code=1)
     assert (tmp_path / "out.json").read_text() == "before"
     assert not [name for name in names(tmp_path) if name.endswith(output_file.SUFFIX)]
+
+
+def test_a_file_in_a_folder_that_cannot_be_written_is_refused_in_plain_words(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(click.ClickException) as refused, opened_output(path):
+        pass
+    assert "one that is made beside it" in refused.value.message
+    assert "-o /dev/stdout > file" in refused.value.message
+    assert path.read_bytes() == b"before"
+    with (
+        pytest.raises(click.ClickException, match=r"cannot write .*new: Permission denied"),
+        opened_output(tmp_path / "new"),
+    ):
+        pass

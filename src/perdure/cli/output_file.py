@@ -29,7 +29,7 @@ def opened_output(name: str | Path) -> Iterator[IO[bytes]]:
             file: IO[bytes] = path.open("wb")
             unfinished = None
         else:
-            descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=SUFFIX)
+            descriptor, unfinished = _make_beside(path, before)
             file = os.fdopen(descriptor, "wb")
     except OSError as error:
         raise _cannot_write(name, error) from error
@@ -49,6 +49,19 @@ def opened_output(name: str | Path) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise _cannot_write(name, error) from error
         raise
+
+
+def _make_beside(path: Path, before: os.stat_result | None) -> tuple[int, str]:
+    """A new file in the same folder."""
+    try:
+        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=SUFFIX)
+    except OSError as error:
+        if before is None or not os.access(path, os.W_OK):
+            raise
+        raise click.ClickException(
+            f"cannot write {path}: the file is replaced as a whole, by one that is made beside it, and in {path.parent} none can be "
+            f"made ({error.strerror}); name a file in another folder, or write into this one with -o /dev/stdout > {path.name}"
+        ) from error
 
 
 def _place_of(path: Path) -> Path:
