@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.service import run_lists
+from perdure.service import run_lists, scans
 from tests.api.helpers import bearer, serving
 from tests.engine.helpers import transform, workflow
 
@@ -84,8 +84,8 @@ async def test_each_condition_of_a_list_holds(server, runs):
 
 
 async def test_a_page_looks_at_so_many_runs_and_goes_on_where_it_stopped(server, runs, monkeypatch):
-    monkeypatch.setattr(run_lists, "LOOKS", 1)
-    monkeypatch.setattr(run_lists, "OUTLINED", 2)
+    monkeypatch.setattr(scans, "LOOKS", 1)
+    monkeypatch.setattr(scans, "AT_ONCE", 2)
     found: list[int] = []
     sizes: list[int] = []
     cursor: str | None = ""

@@ -145,6 +145,7 @@ OPERATIONS = {
         "asks", lambda on, run: on.approvals.make_links(f"{run}:ask:1", "anna"), apart=("approve", "reject")
     ),
     "dead_letters.list": read("parked", lambda on, run: on.dead_letters.list(run_id=run)),
+    "dead_letters.counts": named("", lambda on, _: on.dead_letters.counts(node="nowhere")),
     "dead_letters.get": read("parked", lambda on, run: on.dead_letters.get(f"{run}:bad")),
     "dead_letters.requeue": change(
         "parked", lambda on, run: on.dead_letters.requeue(f"{run}:bad", config=ECHO), apart=MOVING

@@ -34,6 +34,15 @@ class Approval(View, frozen=True, kw_only=True):
     comments: str
     notify: Maybe[Notify] = UNSET
     """The other system that is told of the approval."""
+    workflow: Maybe[str | None] = UNSET
+    """The workflow of its run; in lists and alone, as the next four fields."""
+    version: Maybe[int | None] = UNSET
+    by: Maybe[str | None] = UNSET
+    """The principal that started the run."""
+    can_decide: Maybe[bool] = UNSET
+    """Whether you may decide it."""
+    why_not: Maybe[str | None] = UNSET
+    """`already_decided`, `forbidden`, `not_asked`, `already_voted` or `own_request`."""
 
 
 class ApprovalPage(View, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from msgspec import Meta
 from perdure.access import Permission
 from perdure.api import approval_schemas as s
 from perdure.api.endpoints import Call, Routes
-from perdure.api.parameters import Limit, Text
+from perdure.api.parameters import Limit, Text, moment
 from perdure.api.request_reader import Body, Query
 
 routes = Routes("approvals")
@@ -20,14 +20,33 @@ DAY = 86_400.0
 class ListApprovals(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state: Literal["pending", "decided"] | None = None
     run_id: Id | None = None
+    workflow: Text | None = None
+    node: Annotated[str, Meta(max_length=200)] | None = None
+    expires_before: (
+        Annotated[str, Meta(description="Its time ends before then: seconds since 1970, or RFC 3339.")] | None
+    ) = None
+    mine: Annotated[bool, Meta(description="Only pending ones that you may decide.")] = False
     limit: Limit = 100
     cursor: Text | None = None
 
 
 @routes.get("/approvals", Permission.APPROVALS_READ, s.ApprovalPage)
 async def list_(call: Call, query: ListApprovals) -> Any:
-    """List approvals, oldest first."""
-    pages = call.service.approvals.list(state=query.state, run_id=query.run_id, limit=query.limit, cursor=query.cursor)
+    """List approvals, oldest first, each with whether you may decide it (`can_decide`) and otherwise why not.
+
+    With `mine`, `workflow`, `node` or `expires_before` a page looks at 2,000 at most: it may be short, even empty, and still have a
+    `next_cursor`.
+    """
+    pages = call.service.approvals.list(
+        state=query.state,
+        run_id=query.run_id,
+        workflow=query.workflow,
+        node=query.node,
+        expires_before=moment("expires_before", query.expires_before),
+        mine=query.mine,
+        limit=query.limit,
+        cursor=query.cursor,
+    )
     return await pages.first()
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from perdure.api.schemas import Error, View
+from msgspec import UNSET
+
+from perdure.api.schemas import Error, Maybe, View
 
 
 class DeadLetter(View, frozen=True, kw_only=True):
@@ -22,6 +24,8 @@ class DeadLetter(View, frozen=True, kw_only=True):
     error: Error | None
     by: str | None
     """The principal that requeued or discarded the dead letter."""
+    workflow: Maybe[str | None] = UNSET
+    """The workflow of its run, in lists and alone."""
 
 
 class DeadLetterDetails(DeadLetter, frozen=True, kw_only=True):
@@ -36,6 +40,23 @@ class DeadLetterDetails(DeadLetter, frozen=True, kw_only=True):
 class DeadLetterPage(View, frozen=True, kw_only=True):
     items: list[DeadLetter]
     next_cursor: str | None
+
+
+class DeadLetterGroup(View, frozen=True, kw_only=True):
+    workflow: str | None
+    node: str
+    code: str | None
+    """The code of the error."""
+    count: int
+    oldest_at: float
+    newest_at: float
+
+
+class DeadLetterCounts(View, frozen=True, kw_only=True):
+    total: int
+    capped: bool
+    """Whether there are more than were counted."""
+    groups: list[DeadLetterGroup]
 
 
 class ChangeRefused(View, frozen=True, kw_only=True):

@@ -22,17 +22,39 @@ READ, OPERATE = Permission.DEAD_LETTERS_READ, Permission.DEAD_LETTERS_OPERATE
 class ListDeadLetters(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state: Literal["pending", "requeued", "discarded"] | None = None
     run_id: Id | None = None
+    workflow: Text | None = None
+    node: Annotated[str, Meta(max_length=200)] | None = None
+    code: Annotated[str, Meta(description="The code of the error.", max_length=200)] | None = None
     limit: Limit = 100
     cursor: Text | None = None
 
 
 @routes.get("/dead-letters", READ, s.DeadLetterPage)
 async def list_(call: Call, query: ListDeadLetters) -> Any:
-    """List dead letters, oldest first."""
+    """List dead letters, oldest first.
+
+    With `workflow`, `node` or `code` a page looks at 2,000 at most: it may be short, even empty, and still have a `next_cursor`.
+    """
+    about = {"workflow": query.workflow, "node": query.node, "code": query.code}
     pages = call.service.dead_letters.list(
-        state=query.state, run_id=query.run_id, limit=query.limit, cursor=query.cursor
+        state=query.state, run_id=query.run_id, **about, limit=query.limit, cursor=query.cursor
     )
     return await pages.first()
+
+
+class CountDeadLetters(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    state: Literal["pending", "requeued", "discarded"] = "pending"
+    workflow: Text | None = None
+    node: Annotated[str, Meta(max_length=200)] | None = None
+    code: Annotated[str, Meta(description="The code of the error.", max_length=200)] | None = None
+
+
+@routes.get("/dead-letters/counts", READ, s.DeadLetterCounts)
+async def counts(call: Call, query: CountDeadLetters) -> Any:
+    """Count dead letters by workflow, node and code of the error: of the oldest 10,000; `capped` says that there are more."""
+    return await call.service.dead_letters.counts(
+        state=query.state, workflow=query.workflow, node=query.node, code=query.code
+    )
 
 
 class Filter(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,11 +20,17 @@ class ApprovalsCalls:
         *,
         state: Literal["pending", "decided"] | None = None,
         run_id: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        expires_before: float | str | None = None,
+        mine: bool = False,
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.Approval]]:
-        """The approvals, oldest first."""
-        return get("approvals", state=state, run_id=run_id, limit=limit, cursor=cursor)
+        """The approvals, oldest first, each with whether the caller may decide it; with `mine`, only pending ones that the
+        caller may. With that, a workflow, a node or a time a page may be short."""
+        about = {"state": state, "run_id": run_id, "workflow": workflow, "node": node, "expires_before": expires_before}
+        return get("approvals", **about, mine=True if mine else None, limit=limit, cursor=cursor)
 
     @operation
     def get(self, approval_id: str) -> Call[v.ApprovalDetails]:

@@ -20,11 +20,27 @@ class DeadLettersCalls:
         *,
         state: Literal["pending", "requeued", "discarded"] | None = None,
         run_id: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> Call[Page[v.DeadLetter]]:
-        """The dead letters, oldest first."""
-        return get("dead-letters", state=state, run_id=run_id, limit=limit, cursor=cursor)
+        """The dead letters, oldest first. `code` is that of the error; with it, a workflow or a node a page may be short."""
+        about = {"state": state, "run_id": run_id, "workflow": workflow, "node": node, "code": code}
+        return get("dead-letters", **about, limit=limit, cursor=cursor)
+
+    @operation
+    def counts(
+        self,
+        *,
+        state: Literal["pending", "requeued", "discarded"] = "pending",
+        workflow: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
+    ) -> Call[v.DeadLetterCounts]:
+        """How many dead letters there are by workflow, node and code of the error: of the oldest 10,000."""
+        return get("dead-letters", "counts", state=state, workflow=workflow, node=node, code=code)
 
     @operation
     def get(self, dead_letter_id: str) -> Call[v.DeadLetterDetails]:

@@ -6,14 +6,15 @@ The kernel says whether a vote counts. It must not know HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+import builtins
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from perdure.access import Forbidden, Links, Permission
 from perdure.errors import Refused
-from perdure.journal import ApprovalRow
+from perdure.journal import ApprovalRow, Page
 from perdure.kernel import events as e
 from perdure.kernel.reruns import adopt
 from perdure.kernel.segments import show
@@ -26,6 +27,7 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import read_all
 from perdure.service.notifications import notification_view
 from perdure.service.pages import listing
+from perdure.service.scans import find_origins, scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, approval_view, page_view
 from perdure.threads import aside
@@ -50,13 +52,70 @@ class Approvals:
 
     @listing
     async def list(
-        self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        *,
+        state: str | None = None,
+        run_id: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        expires_before: float | None = None,
+        mine: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> View:
-        """The approvals, oldest first."""
-        page = await self._engine.journal.list_approvals(
-            state=state, tenant=self._tenancy.listed, run_id=run_id, limit=limit, cursor=cursor
-        )
-        return page_view(page, approval_view)
+        """The approvals, oldest first, each with whether the principal may decide it; with `mine`, only those that it may.
+        With that, a workflow, a node or a time a page may be short, and even empty, and still have a cursor."""
+        state = "pending" if mine else state
+
+        async def read(most: int, after: str | None) -> Page[ApprovalRow]:
+            return await self._engine.journal.list_approvals(
+                state=state, tenant=self._tenancy.listed, run_id=run_id, limit=most, cursor=after
+            )
+
+        origins: dict[str, View] = {}
+        refusals: dict[str, str | None] = {}
+
+        async def choose(rows: Sequence[ApprovalRow]) -> builtins.list[ApprovalRow]:
+            kept = [row for row in rows if _fits(row, node, expires_before)]
+            origins.update(await find_origins(self._engine, [*{row.run_id: None for row in kept}]))
+            kept = [row for row in kept if workflow in (None, origins[row.run_id]["workflow"])]
+            for row in kept:
+                refusals[row.approval_id] = await self._why_not(row)
+            return [row for row in kept if not mine or refusals[row.approval_id] is None]
+
+        if mine or workflow is not None or node is not None or expires_before is not None:
+            page = await scan(read, choose, limit, cursor)
+        else:
+            page = await read(limit, cursor)
+            await choose(page.items)
+
+        def view(row: ApprovalRow) -> View:
+            why = refusals[row.approval_id]
+            return {**approval_view(row), **origins[row.run_id], "can_decide": why is None, "why_not": why}
+
+        return page_view(page, view)
+
+    async def _why_not(self, row: ApprovalRow) -> str | None:
+        """Why the principal may not decide: a word for it; None if it may. The kernel has the last word."""
+        principal = self._tenancy.principal
+        if row.state != "pending":
+            return "already_decided"
+        if principal.kind == "local":  # the person is named with the vote
+            return None
+        if not principal.may(Permission.APPROVALS_DECIDE):
+            return "forbidden"
+        body = msgspec.json.decode(row.body)
+        approvers, votes = body.get("approvers") or [], body.get("votes") or {}
+        mine = [one for one in approvers if one == principal.name or one in {ROLE + role for role in principal.roles}]
+        if approvers and not mine:
+            return "not_asked"
+        if principal.name in votes or (mine and all(one in votes for one in mine)):
+            return "already_voted"
+        try:
+            await self._check_requester(row)
+        except Forbidden as error:
+            return error.code
+        return None
 
     async def get(self, approval_id: str) -> View:
         """An approval with its form, every vote, and what the approvers changed of what they were shown."""
@@ -79,6 +138,11 @@ class Approvals:
                 case e.ApprovalDecided():
                     view |= {"decision": event.decision, "decided_by": event.by, "data": show(event.data)}
         view["notification"] = await notification_view(self._tenancy, row)
+        why = await self._why_not(row)
+        view |= (await find_origins(self._engine, [row.run_id]))[row.run_id] | {
+            "can_decide": why is None,
+            "why_not": why,
+        }
         if view["data"] is None:
             view["changes"] = []
         else:  # each may have a megabyte: compare them outside the event loop
@@ -226,6 +290,12 @@ class Approvals:
         started = (await find_requesters(self._engine, row.run_id)).get(self._tenancy.by)
         if started is not None:
             raise OwnRequest(f"{self._tenancy.by} started run {started} and may not decide {row.approval_id}")
+
+
+def _fits(row: ApprovalRow, node: str | None, expires_before: float | None) -> bool:
+    if node is not None and row.node != node:
+        return False
+    return expires_before is None or (row.expires_at is not None and row.expires_at < expires_before)
 
 
 def _subject(shown: Any) -> Any:

@@ -5,23 +5,27 @@ many by a filter. It must not know HTTP.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from perdure.errors import Conflict, PerdureError
-from perdure.journal import DeadLetterRow
+from perdure.journal import DeadLetterRow, Page
 from perdure.runtime.coordinator.parked import describe
 from perdure.runtime.coordinator.requests import Request
 from perdure.service.history import state_at
 from perdure.service.pages import listing
+from perdure.service.scans import find_origins, scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, dead_letter_view, page_view
 
 As = Literal["skip", "fail", "continue"]
 MOST = 10_000
 """How many dead letters one call may change."""
+MOST_GROUPS = 1000
 _PAGE = 1000
+_COUNTED = 100
 
 
 class _Filter(msgspec.Struct, frozen=True):
@@ -30,11 +34,32 @@ class _Filter(msgspec.Struct, frozen=True):
     run_id: str | None
     node: str | None
     code: str | None
+    workflow: str | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the database cannot look for all of it."""
+        return self.node is not None or self.code is not None or self.workflow is not None
 
     def fits(self, row: DeadLetterRow) -> bool:
         if self.node is not None and row.node != self.node:
             return False
-        return self.code is None or (msgspec.json.decode(row.body).get("error") or {}).get("code") == self.code
+        return self.code is None or _code(row) == self.code
+
+
+def _code(row: DeadLetterRow) -> str | None:
+    error = msgspec.json.decode(row.body, type=_Body).error
+    return None if error is None else error.code
+
+
+class _Error(msgspec.Struct):
+    code: str
+
+
+class _Body(msgspec.Struct):
+    """What is wanted of what a row says, and nothing else of it."""
+
+    error: _Error | None = None
 
 
 class DeadLetters:
@@ -44,13 +69,72 @@ class DeadLetters:
 
     @listing
     async def list(
-        self, *, state: str | None = None, run_id: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        *,
+        state: str | None = None,
+        run_id: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> View:
-        """The dead letters, oldest first."""
-        page = await self._engine.journal.list_dead_letters(
-            state=state, tenant=self._tenancy.listed, run_id=run_id, limit=limit, cursor=cursor
-        )
-        return page_view(page, dead_letter_view)
+        """The dead letters, oldest first. With a workflow, node or code of the error a page may be short, and even empty,
+        and still have a cursor."""
+        which = _Filter(run_id, node, code, workflow)
+
+        async def read(most: int, after: str | None) -> Page[DeadLetterRow]:
+            return await self._engine.journal.list_dead_letters(
+                state=state, tenant=self._tenancy.listed, run_id=run_id, limit=most, cursor=after
+            )
+
+        async def choose(rows: Sequence[DeadLetterRow]) -> builtins.list[DeadLetterRow]:
+            return await self._choose(which, rows)
+
+        page = await (scan(read, choose, limit, cursor) if which.is_partial else read(limit, cursor))
+        origins = await find_origins(self._engine, _runs_of(page.items))
+        return page_view(page, lambda row: {**dead_letter_view(row), "workflow": origins[row.run_id]["workflow"]})
+
+    async def _choose(self, which: _Filter, rows: Sequence[DeadLetterRow]) -> builtins.list[DeadLetterRow]:
+        """Those of the rows for which everything holds that the database did not look for."""
+        kept = [row for row in rows if which.fits(row)]
+        if which.workflow is None:
+            return kept
+        origins = await find_origins(self._engine, _runs_of(kept))
+        return [row for row in kept if origins[row.run_id]["workflow"] == which.workflow]
+
+    async def counts(
+        self,
+        *,
+        state: str | None = "pending",
+        workflow: str | None = None,
+        node: str | None = None,
+        code: str | None = None,
+    ) -> View:
+        """How many dead letters there are by workflow, node and code of the error, those with the most first: of the oldest
+        10,000, and it is `capped` if there are more."""
+        which = _Filter(None, node, code, workflow)
+        groups: dict[tuple[str | None, str, str | None], View] = {}
+        cursor, looked = None, 0
+        while looked < MOST:
+            page = await self._engine.journal.list_dead_letters(
+                state=state, tenant=self._tenancy.listed, limit=_COUNTED, cursor=cursor
+            )
+            origins = await find_origins(self._engine, _runs_of(page.items))
+            for row in await self._choose(which, page.items):
+                key = (origins[row.run_id]["workflow"], row.node, _code(row))
+                group = groups.setdefault(
+                    key,
+                    {"workflow": key[0], "node": key[1], "code": key[2], "count": 0, "oldest_at": row.created_at},
+                )
+                group["count"] += 1
+                group["newest_at"] = row.created_at
+            looked, cursor = looked + len(page.items), page.next_cursor
+            if cursor is None:
+                break
+        ordered = sorted(groups.values(), key=lambda one: -one["count"])
+        total = sum(one["count"] for one in ordered)
+        return {"total": total, "capped": cursor is not None, "groups": ordered[:MOST_GROUPS]}
 
     async def get(self, dead_letter_id: str) -> View:
         """A dead letter with what its node was given: the rendered `config` and the `inputs`, or a `problem` that says
@@ -65,7 +149,8 @@ class DeadLetters:
         if activation is not None:
             engine = self._engine
             given = await describe(engine.registry, engine.blobs, state, activation, undo=about["undo"])
-        return {**dead_letter_view(row), **given}
+        origin = await find_origins(self._engine, [row.run_id])
+        return {**dead_letter_view(row), "workflow": origin[row.run_id]["workflow"], **given}
 
     async def requeue(self, dead_letter_id: str, *, config: Any = None) -> View:
         """Try the parked work again, with another config if one is given; the journal records that config."""
@@ -146,3 +231,7 @@ class DeadLetters:
             cursor = page.next_cursor
             if cursor is None or len(found) >= MOST:
                 return found[:MOST]
+
+
+def _runs_of(rows: Sequence[DeadLetterRow]) -> list[str]:
+    return list({row.run_id: None for row in rows})

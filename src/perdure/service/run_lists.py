@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -17,7 +18,8 @@ from perdure.journal import Page, RunCount, RunFilter, RunRecord
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
 from perdure.service.run_readings import Readings
-from perdure.service.views import View, outline_view, page_view, run_summary
+from perdure.service.scans import AT_ONCE, find_outlines, scan
+from perdure.service.views import View, page_view, run_summary
 from perdure.service.waiting_runs import find_waiting
 
 if TYPE_CHECKING:
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
 Tag = tuple[str, str]
 Order = Literal["newest", "oldest", "ended"]
 Group = Literal["state", "workflow", "error"]
-OUTLINED = 100
-"""How many runs' first events are in memory at once; each can be 32 KB or more."""
-LOOKED_AT = 2000
-"""How many runs one page looks at for what the database cannot look for; then it is short, and its cursor goes on."""
-LOOKS = 40
 MOST_COUNTED = 10_000
 LONGEST_RANGE_SECONDS = 31 * 86_400.0
 MOST_IN_RANGE = 1_000_000
@@ -169,23 +166,18 @@ class RunLists(Readings):
         where = asked.filter(self._tenancy.listed)
         if not asked.is_partial:
             return await self._engine.journal.list_runs(where, limit=limit, cursor=cursor)
-        found: builtins.list[RunRecord] = []
-        looked = 0
-        for _ in range(LOOKS):
-            most = min(limit - len(found), OUTLINED)
-            page = await self._engine.journal.list_runs(where, limit=most, cursor=cursor)
-            found += await self._choose(asked, page.items)
-            looked, cursor = looked + len(page.items), page.next_cursor
-            if cursor is None or len(found) >= limit or looked >= LOOKED_AT:
-                break
-        return Page(tuple(found), cursor)
+
+        def read(most: int, after: str | None) -> Awaitable[Page[RunRecord]]:
+            return self._engine.journal.list_runs(where, limit=most, cursor=after)
+
+        return await scan(read, partial(self._choose, asked), limit, cursor)
 
     async def _choose(self, asked: Asked, records: Sequence[RunRecord]) -> builtins.list[RunRecord]:
         """Those of the runs for which everything holds that the database did not look for."""
         kept = [one for one in records if _has_tags(one, asked.tags[1:])]
         if asked.by is None:
             return kept
-        outlines = await find_outlines(self._engine, kept)
+        outlines = await find_outlines(self._engine, [one.run_id for one in kept])
         return [one for one in kept if outlines[one.run_id]["submitted_by"] == asked.by]
 
     async def counts(self, *, group: Group | None = None, bucket: float | None = None, **conditions: Any) -> View:
@@ -220,7 +212,7 @@ class RunLists(Readings):
         found: Counter[tuple[str | None, int | None]] = Counter()
         where, cursor, looked = asked.filter(self._tenancy.listed), None, 0
         while looked < most:
-            page = await self._engine.journal.list_runs(where, limit=OUTLINED, cursor=cursor)
+            page = await self._engine.journal.list_runs(where, limit=AT_ONCE, cursor=cursor)
             for one in await self._choose(asked, page.items):
                 moment = one.row.ended_at if asked.by_end else one.row.created_at
                 place = None if bucket is None or moment is None else int(moment // bucket)
@@ -272,16 +264,6 @@ def _named(groups: Counter[str | None]) -> builtins.list[View]:
     return [{"name": name, "count": count} for name, count in ordered if count]
 
 
-async def find_outlines(engine: Engine, records: Sequence[RunRecord]) -> dict[str, View]:
-    """What a list says of each run beyond its row."""
-    outlines: dict[str, View] = {}
-    for first in range(0, len(records), OUTLINED):
-        names = [one.run_id for one in records[first : first + OUTLINED]]
-        found = await engine.journal.find_outlines(names, "pending")
-        outlines |= {name: outline_view(found.get(name)) for name in names}
-    return outlines
-
-
 async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool = False) -> View:
     """A page of runs, with facts that their rows do not hold. These are read here, for the listed runs only: the time
     of the last event, for one, would be a further column to write at every append (decision 0070)."""
@@ -289,7 +271,7 @@ async def runs_view(engine: Engine, page: Page[RunRecord], *, only_waiting: bool
     if only_waiting:  # the journal also gives runs with children, because it cannot know what those do
         page = Page(tuple(one for one in page.items if one.run_id in waiting), page.next_cursor)
     starts = await find_starts(engine, page.items)
-    outlines = await find_outlines(engine, page.items)
+    outlines = await find_outlines(engine, [one.run_id for one in page.items])
 
     def view(record: RunRecord) -> View:
         about = {"waiting": record.run_id in waiting, **outlines[record.run_id]}

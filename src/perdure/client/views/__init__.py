@@ -15,7 +15,14 @@ from perdure.client.views.approval_views import (
     Notify,
 )
 from perdure.client.views.blob_views import BlobPut, BlobStat
-from perdure.client.views.dead_letter_views import ChangeRefused, DeadLetter, DeadLetterDetails, ManyChanged
+from perdure.client.views.dead_letter_views import (
+    ChangeRefused,
+    DeadLetter,
+    DeadLetterCounts,
+    DeadLetterDetails,
+    DeadLetterGroup,
+    ManyChanged,
+)
 from perdure.client.views.film_views import Film, FilmEdges
 from perdure.client.views.general import (
     Alias,
@@ -95,7 +102,9 @@ __all__ = [
     "ChangeRefused",
     "ComparedRun",
     "DeadLetter",
+    "DeadLetterCounts",
     "DeadLetterDetails",
+    "DeadLetterGroup",
     "DefinitionChanges",
     "Delegation",
     "Difference",

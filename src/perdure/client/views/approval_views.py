@@ -35,6 +35,15 @@ class Approval(TypedDict):
     comments: str
     notify: NotRequired[Notify]
     """The other system that is told of the approval."""
+    workflow: NotRequired[str | None]
+    """The workflow of its run; in lists and alone, as the next four fields."""
+    version: NotRequired[int | None]
+    by: NotRequired[str | None]
+    """The principal that started the run."""
+    can_decide: NotRequired[bool]
+    """Whether you may decide it."""
+    why_not: NotRequired[str | None]
+    """`already_decided`, `forbidden`, `not_asked`, `already_voted` or `own_request`."""
 
 
 Ballot = TypedDict(

@@ -5,7 +5,7 @@ Written by `python -m tests.client.generate` from the schemas of the API, as a t
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from perdure.client.views.general import Error
 
@@ -25,6 +25,8 @@ class DeadLetter(TypedDict):
     error: Error | None
     by: str | None
     """The principal that requeued or discarded the dead letter."""
+    workflow: NotRequired[str | None]
+    """The workflow of its run, in lists and alone."""
 
 
 class DeadLetterDetails(DeadLetter):
@@ -34,6 +36,23 @@ class DeadLetterDetails(DeadLetter):
     """The outputs of the nodes before it, by name; one that is stored as a blob is `{"$ref": "cas://…"}`."""
     problem: str | None
     """Why `config` and `inputs` cannot be shown."""
+
+
+class DeadLetterGroup(TypedDict):
+    workflow: str | None
+    node: str
+    code: str | None
+    """The code of the error."""
+    count: int
+    oldest_at: float
+    newest_at: float
+
+
+class DeadLetterCounts(TypedDict):
+    total: int
+    capped: bool
+    """Whether there are more than were counted."""
+    groups: list[DeadLetterGroup]
 
 
 class ChangeRefused(TypedDict):
