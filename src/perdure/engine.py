@@ -326,8 +326,7 @@ class Engine:
     def _commanded(self, said: str) -> None:
         """Look for commands soon if the partition named is held here; an empty text means that it may be any."""
         assert self.coordinator is not None
-        held = self.coordinator.share.partitions or ()
-        if not said or said in map(str, held):
+        if not said or (len(said) < 10 and said.isdecimal() and self.coordinator.share.has(int(said))):
             self.listener.look_soon()
 
     def _start(self, transport: Transport, make_listener: MakeListener) -> None:

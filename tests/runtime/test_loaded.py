@@ -1,8 +1,9 @@
-"""What a commit says of a run's approvals: those that changed, however many are open."""
+"""What a commit says of a run's approvals: those that changed, however many are open; what loading a run reads."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
@@ -10,7 +11,7 @@ from perdure.kernel.decide import advance
 from perdure.kernel.state import State
 from perdure.kernel.values import Wait
 from perdure.model import compile_definition
-from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.loaded import SNAPSHOT_EVERY, Loaded, find_kept
 
 OPEN = 300
 
@@ -67,3 +68,16 @@ def test_approvals_that_end_with_their_run_are_written_once():
     assert len(loaded.state.closed_approvals) == 0
     loaded.committed()
     assert loaded.commit("third", None).approvals == ()
+
+
+async def test_only_a_run_that_is_long_enough_for_a_snapshot_is_asked_for_one() -> None:
+    asked: list[str] = []
+
+    class Asked:
+        async def find_snapshot(self, run_id: str) -> None:
+            asked.append(run_id)
+
+    for seq in (1, SNAPSHOT_EVERY - 1, SNAPSHOT_EVERY):
+        record = SimpleNamespace(run_id=f"r{seq}", seq=seq)
+        assert await find_kept(cast(Any, Asked()), cast(Any, record)) is None
+    assert asked == [f"r{SNAPSHOT_EVERY}"]

@@ -37,8 +37,10 @@ _OUTSIDE_TEXTS = re.compile(
 
 def has_many(data: bytes | bytearray | memoryview) -> bool:
     """Whether JSON text has too many extreme numbers. Digits inside a string do not count."""
-    # Each takes four bytes at the least, as `e300`: most values are too short to have many.
-    return len(data) > 4 * MOST and _count(data) > MOST and _count_outside(data) > MOST
+    # Each takes four bytes at the least, as `e300`: most values are too short to have many, and most others have none.
+    if len(data) <= 4 * MOST or (len(data) <= _PIECE and not any(pattern.search(data) for pattern in _EXTREME)):
+        return False
+    return _count(data) > MOST and _count_outside(data) > MOST
 
 
 def cost(data: bytes) -> int:

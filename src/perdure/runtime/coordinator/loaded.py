@@ -222,15 +222,18 @@ class Loaded:
 
 async def load(journal: Journal, library: Library, record: RunRecord) -> State:
     """The state that a run's journal folds to, from its newest readable snapshot on."""
-    return await load_from(journal, library.get, record, await find_kept(journal, record.run_id))
+    return await load_from(journal, library.get, record, await find_kept(journal, record))
 
 
-async def find_kept(journal: Journal, run_id: str) -> Snapshot | None:
-    """The run's snapshot; None also where the database is damaged in its place, since the events decide."""
+async def find_kept(journal: Journal, record: RunRecord) -> Snapshot | None:
+    """The run's snapshot; None also where the database is damaged in its place, since the events decide. A short run has
+    none, and is not asked for it."""
+    if record.seq < SNAPSHOT_EVERY:
+        return None
     try:
-        return await journal.find_snapshot(run_id)
+        return await journal.find_snapshot(record.run_id)
     except JournalCorrupt as error:
-        logger.warning("run %s: its snapshot cannot be read: %s", run_id, error)
+        logger.warning("run %s: its snapshot cannot be read: %s", record.run_id, error)
         return None
 
 

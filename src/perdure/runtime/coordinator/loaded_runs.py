@@ -45,7 +45,7 @@ class Memory:
                 return None
             if record.quarantined is not None:
                 raise Quarantined(f"run {run_id} is quarantined: {record.quarantined}")
-            kept = await find_kept(self._journal, run_id)
+            kept = await find_kept(self._journal, record)
             with self._blame.on(run_id, record.seq):
                 state = await load_from(self._journal, self._library.get_now, record, kept)
             if state.imported:  # even if its row does not say so

@@ -34,6 +34,10 @@ class Share:
         """The partitions held, in the form the journal takes: None means all of them."""
         return None if self._epochs is None else sorted(self._epochs)
 
+    def has(self, partition: int) -> bool:
+        """Whether this process holds the partition, whatever its lease says."""
+        return self._epochs is None or partition in self._epochs
+
     def divide(self) -> None:
         """Begin to hold only the partitions that are taken, instead of all of them."""
         self._epochs = {}
