@@ -14,11 +14,11 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check stress sim chaos cluster fuzz api attack bench peers pictures format lock clean
+.PHONY: help setup demo ui ui-watch tools test check stress sim chaos cluster fuzz api attack bench peers pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 # Version managers leave names on the path that fail when run, so each candidate is tried, not looked up.
 setup: ## make .venv from requirements/dev.lock, if it is not there yet (the others do this by themselves)
@@ -35,7 +35,17 @@ setup: ## make .venv from requirements/dev.lock, if it is not there yet (the oth
 demo: setup ## see a workflow survive a crash
 	@$(PY) examples/demo.py
 
-test: setup ## every test
+ui: setup ## build the web interface from ui/ into src/perdure/web/static, after checking it
+	@$(PY) scripts/ui.py
+
+ui-watch: setup ## build it anew whenever a file is saved; look at it with `perdure dev`
+	@$(PY) scripts/ui.py --watch
+
+# What cannot be fetched is said, and its tests say it again: everything else can be tested without it.
+tools: setup
+	@$(PY) scripts/ui.py --tools
+
+test: tools ## every test
 	@$(PYTEST) $(ARGS)
 
 check: setup ## format, lint, types and the fast tests; before every commit
@@ -44,7 +54,7 @@ check: setup ## format, lint, types and the fast tests; before every commit
 	@$(PY) -m mypy
 	@$(PYTEST) --dist loadfile --no-loadscope-reorder -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
 
-stress: setup ## every test in random order beside simulated histories, ROUNDS=3 times; SEED=… has an order again
+stress: tools ## every test in random order beside simulated histories, ROUNDS=3 times; SEED=… has an order again
 	@$(PY) -m tests.stress --jobs $(JOBS) --rounds $(or $(ROUNDS),3) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
@@ -85,5 +95,5 @@ lock: ## renew requirements/dev.lock from pyproject.toml (needs uv)
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements/dev.lock
 
 clean: ## remove everything that was made here
-	@rm -rf $(VENV) .peers .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf $(VENV) .peers .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist ui/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

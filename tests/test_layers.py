@@ -110,8 +110,9 @@ ALLOWED: dict[str, set[str]] = {
     | {"kernel", "contents", "threads", "runtime", "engine", "archive", "access", "drawing"}
     | PORTS
     | MIDDLE,
+    "web": set(),  # built files, and the headers under which browsers run them
     "api": BASE
-    | {"kernel", "threads", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
+    | {"web", "kernel", "threads", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
     | PORTS
     | MIDDLE,
     # programs that use a server: they need neither engine nor database

@@ -57,6 +57,7 @@ def test_defaults_are_the_documented_ones():
         "max_streams_per_key": 100,
         "max_streams_per_tenant": 400,
         "public_url": "",
+        "ui": True,
         "server_url": "",
         "api_key": "",
         "log_format": "text",
@@ -89,12 +90,12 @@ def test_every_setting_can_be_set_in_every_place(empty_folder):
     other: dict[str, object] = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
     other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
     other |= {"redis_url": "redis://x", "redis_prefix": "mine", "server_url": "http://x", "public_url": "https://x"}
-    other |= {"log_format": "json", "log_level": "info"}
+    other |= {"log_format": "json", "log_level": "info", "ui": False}
     other |= {"auth": "keys", "jwt_tenant_claim": "org", "jwt_roles_claim": "groups"}
     for name in NAMES:
         value = other.get(name, 7)
         text = f"{name} = {value!r}"
-        (empty_folder / "one.toml").write_text(text.replace("'", '"'))
+        (empty_folder / "one.toml").write_text(text.replace("'", '"').replace("False", "false"))
         loaded = [
             Settings.load(environ={}, path="one.toml"),
             Settings.load(environ={f"PERDURE_{name.upper()}": str(value)}),
@@ -188,6 +189,7 @@ def test_every_setting_is_documented_with_its_variable_and_default():
     for name in NAMES:
         default = getattr(defaults, name)
         shown = (f"`{default}`" if default else "none") if isinstance(default, str) else f"{default:.12g}"
+        shown = f"`{str(default).lower()}`" if isinstance(default, bool) else shown
         assert f"| `{name}` | `PERDURE_{name.upper()}` | {shown} |" in text
 
 

@@ -155,6 +155,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     public_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
     """Where others reach the server: for links to approvals, and for the answers of webhooks; empty: paths alone."""
 
+    ui: bool = True
+    """Whether the server has the web interface at `/`."""
+
     server_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
     """The server that commands and clients work on; empty: commands work on the database."""
 

@@ -183,7 +183,7 @@ def draw_ended(format):
 @pytest.mark.parametrize("format", FORMATS)
 def test_what_failed_what_was_stopped_and_what_was_not_reached_look_different(format):
     text = draw_ended(format)
-    assert all(colour in text for colour in ("#dc2626", "#64748b", "#cbd5e1"))
+    assert all(colour in text for colour in ("#dc2626", "#475569", "#64748b"))
     assert "the card was declined" in text
 
 

@@ -20,6 +20,7 @@ from perdure.access import Authenticator, RateLimiter, open_authenticator
 from perdure.api import (
     approvals,
     audit,
+    boot,
     dead_letters,
     hooks,
     keys,
@@ -43,6 +44,7 @@ from perdure.engine import Engine
 from perdure.errors import PerdureError
 from perdure.service.tenancy import archive_of
 from perdure.settings import Settings
+from perdure.web import Interface
 
 NOUNS: tuple[Routes, ...] = (
     run_lists.routes,
@@ -60,6 +62,7 @@ NOUNS: tuple[Routes, ...] = (
     audit.routes,
     logs.routes,
     links.pages,
+    boot.routes,
     system.outside,
 )
 
@@ -85,6 +88,8 @@ def create_app(
             connections=Bounds(connections=settings.max_connections, per_address=settings.max_connections_per_address),
             streams_per_key=settings.max_streams_per_key,
             streams_per_tenant=settings.max_streams_per_tenant,
+            auth=settings.auth,
+            ui=settings.ui,
         )
     site = Site(engine, options or Options(), authenticator, limiter)
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
@@ -99,6 +104,11 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.site = site
     app.state.document = cache(lambda: make_document(endpoints))
+    app.state.build = ""
+    if site.options.ui:
+        interface = Interface(site.options.public_url)
+        app.state.build = interface.build
+        app.router.routes.extend(interface.routes())
     return app
 
 

@@ -38,6 +38,7 @@ PUBLIC = frozenset(
         "/links/{token}",
         f"{PREFIX}/hooks/approvals/{{approval_id}}",
         f"{PREFIX}/session",
+        f"{PREFIX}/ui/boot",
     }
 )
 """The endpoints that answer without credentials. A link is a credential of its own, a hook has a signature and a session

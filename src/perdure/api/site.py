@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 from starlette.requests import Request
@@ -52,6 +53,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     streams_per_key: int = 100
     """Streams and waiting requests of one key: each holds a connection for as long as its reader likes."""
     streams_per_tenant: int = 400
+    auth: Literal["open", "keys", "jwt", "keys,jwt"] = "keys"
+    """What a server that is not open asks for; the web interface words its login by it."""
+    ui: bool = False
+    """Whether the web interface is served at `/`."""
 
 
 class Site:

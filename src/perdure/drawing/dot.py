@@ -39,7 +39,7 @@ def _box(box: Box) -> str:
     if box.type in _MANY:
         attributes.append("peripheries=2")
     if box.state:
-        (border, ground), _ = STATES[state_group(box.state)]
+        (border, ground, _), _ = STATES[state_group(box.state)]
         attributes.append(f'color="{border}", fillcolor="{ground}"')
     return f"  {_quote(box.id)} [{', '.join(attributes)}];"
 

@@ -77,7 +77,7 @@ def _states(picture: Picture, names: list[str]) -> list[str]:
             groups.setdefault(state_group(box.state), []).append(name)
     lines = []
     for group, members in sorted(groups.items()):
-        (border, ground), _ = STATES[group]
+        (border, ground, _), _ = STATES[group]
         lines.append(f"  classDef {group} stroke:{border},fill:{ground},color:#0f172a")
         lines.append(f"  class {','.join(members)} {group}")
     return lines

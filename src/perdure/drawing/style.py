@@ -7,7 +7,7 @@ Everything is said twice: as attributes of the elements, in the light colours, f
 from __future__ import annotations
 
 # Type to (light, dark): the colour of its icon. Grounds and borders are the same for all.
-_TYPES = {
+TYPES = {
     "task": ("#2563eb", "#60a5fa"),
     "http": ("#0d9488", "#2dd4bf"),
     "human": ("#d97706", "#fbbf24"),
@@ -27,17 +27,18 @@ _TYPES = {
     "other": ("#64748b", "#94a3b8"),
 }
 
-# Group of states to ((border, ground) light, (border, ground) dark).
+# Group of states to ((border, ground, text) light, (border, ground, text) dark). Text on its ground and on paper has a
+# contrast of 4.5 to 1 and a border of 3 to 1 (WCAG 2.2, 1.4.3 and 1.4.11).
 STATES = {
-    "good": (("#16a34a", "#f0fdf4"), ("#22c55e", "#0d2818")),
-    "busy": (("#0284c7", "#f0f9ff"), ("#38bdf8", "#0b2536")),
-    "waits": (("#d97706", "#fffbeb"), ("#fbbf24", "#2c2108")),
-    "bad": (("#dc2626", "#fef2f2"), ("#f87171", "#331414")),
-    "stopped": (("#64748b", "#f1f5f9"), ("#94a3b8", "#1c2431")),
-    "undone": (("#c026d3", "#fdf4ff"), ("#e879f9", "#2a1030")),
-    "none": (("#cbd5e1", "#f8fafc"), ("#475569", "#161d2a")),
+    "good": (("#16a34a", "#f0fdf4", "#15803d"), ("#22c55e", "#0d2818", "#22c55e")),
+    "busy": (("#0284c7", "#f0f9ff", "#0369a1"), ("#38bdf8", "#0b2536", "#38bdf8")),
+    "waits": (("#d97706", "#fffbeb", "#b45309"), ("#fbbf24", "#2c2108", "#fbbf24")),
+    "bad": (("#dc2626", "#fef2f2", "#b91c1c"), ("#f87171", "#331414", "#f87171")),
+    "stopped": (("#475569", "#f1f5f9", "#475569"), ("#94a3b8", "#1c2431", "#94a3b8")),
+    "undone": (("#c026d3", "#fdf4ff", "#a21caf"), ("#e879f9", "#2a1030", "#e879f9")),
+    "none": (("#64748b", "#f8fafc", "#475569"), ("#64748b", "#161d2a", "#9aa7b8")),
 }
-_GROUPS = {
+GROUPS = {
     "completed": "good",
     "running": "busy",
     "queued": "busy",
@@ -53,12 +54,37 @@ _GROUPS = {
 
 def state_group(state: str) -> str:
     """The group of a state. Nodes that were not reached, for whatever reason, stay in the background."""
-    return _GROUPS.get(state, "none")
+    return GROUPS.get(state, "none")
 
+
+PAPER, LINE, ARROW, TITLE, SOFT, CHOICE, FAILURE = (
+    *("#ffffff", "#cbd5e1", "#94a3b8", "#0f172a", "#64748b", "#475569", "#dc2626"),
+)
+"""The light colours of the variables with the same names."""
+LIGHT = {
+    "paper": PAPER,
+    "ground": PAPER,
+    "line": LINE,
+    "arrow": ARROW,
+    "title": TITLE,
+    "soft": SOFT,
+    "choice": CHOICE,
+    "failure": FAILURE,
+}
+DARK = {
+    "paper": "#0d1117",
+    "ground": "#161b22",
+    "line": "#3b4656",
+    "arrow": "#5b687a",
+    "title": "#e6edf3",
+    "soft": "#9aa7b8",
+    "choice": "#b6c2d1",
+    "failure": "#f87171",
+}
 
 _BASE = """
 .perdure{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;
---paper:#ffffff;--ground:#ffffff;--line:#cbd5e1;--arrow:#94a3b8;--title:#0f172a;--soft:#64748b;--choice:#475569;--failure:#dc2626}
+VARIABLES}
 .perdure .paper{fill:var(--paper)}
 .perdure .box>rect{fill:var(--ground);stroke:var(--line);stroke-width:1.3}
 .perdure .box>.tile{fill:var(--hue);fill-opacity:.13;stroke:none}
@@ -93,20 +119,16 @@ _BASE = """
 
 FONT = "DejaVu Sans,Segoe UI,Roboto,Helvetica,Arial,sans-serif"
 CODE_FONT = "DejaVu Sans Mono,Menlo,Consolas,monospace"
-PAPER, LINE, ARROW, TITLE, SOFT, CHOICE, FAILURE = (
-    *("#ffffff", "#cbd5e1", "#94a3b8", "#0f172a", "#64748b", "#475569", "#dc2626"),
-)
-"""The light colours of the variables with the same names."""
 
 
 def hue(kind: str) -> str:
-    return _TYPES[kind][0]
+    return TYPES[kind][0]
 
 
 def draw_box(kind: str, state: str) -> str:
     """Attributes of the rectangle of a box."""
     group = state_group(state)
-    line, ground = STATES[group][0] if state else (LINE, PAPER)
+    line, ground, _ = STATES[group][0] if state else (LINE, PAPER, TITLE)
     dashes = "2 3" if state and group == "stopped" else "5 3" if kind == "wait" else ""
     width = "2" if state and group == "bad" else "1.3"
     return _attributes(fill=ground, stroke=line, stroke_width=width, stroke_dasharray=dashes)
@@ -120,7 +142,7 @@ def draw_text(style: str, state: str) -> str:
         case "title":
             return _attributes(fill=TITLE, font_weight="600", opacity=faded)
         case "state":
-            colour = SOFT if group == "none" else STATES[group][0][0]
+            colour = SOFT if group == "none" else STATES[group][0][2]
             return _attributes(fill=colour, font_weight="600", opacity=faded)
         case "note":
             return _attributes(fill=SOFT, font_style="italic", opacity=faded)
@@ -170,23 +192,25 @@ def _attributes(**given: str) -> str:
     return "".join(f' {name.replace("_", "-")}="{value}"' for name, value in given.items() if value)
 
 
-_DARK = "--paper:#0d1117;--ground:#161b22;--line:#3b4656;--arrow:#5b687a;--title:#e6edf3;--soft:#9aa7b8;--choice:#b6c2d1;--failure:#f87171"
+def _variables(colours: dict[str, str]) -> str:
+    return ";".join(f"--{name}:{colour}" for name, colour in colours.items())
 
 
 def _sheet() -> str:
-    light, dark = [], [f".perdure{{{_DARK}}}"]
-    for name, (day, night) in _TYPES.items():
+    light, dark = [], [f".perdure{{{_variables(DARK)}}}"]
+    for name, (day, night) in TYPES.items():
         light.append(f".perdure .t-{name}{{--hue:{day}}}")
         dark.append(f".perdure .t-{name}{{--hue:{night}}}")
     for name, (day_pair, night_pair) in STATES.items():
         light.append(_state(name, day_pair))
         dark.append(_state(name, night_pair))
-    return f"{_BASE.strip()}\n{''.join(light)}\n@media (prefers-color-scheme:dark){{{''.join(dark)}}}"
+    base = _BASE.strip().replace("VARIABLES", _variables(LIGHT))
+    return f"{base}\n{''.join(light)}\n@media (prefers-color-scheme:dark){{{''.join(dark)}}}"
 
 
-def _state(name: str, colours: tuple[str, str]) -> str:
-    border, ground = colours
-    return f".perdure .s-{name}{{--edge:{border};--line:{border};--ground:{ground}}}"
+def _state(name: str, colours: tuple[str, str, str]) -> str:
+    border, ground, text = colours
+    return f".perdure .s-{name}{{--edge:{text};--line:{border};--ground:{ground}}}"
 
 
 STYLE = _sheet()

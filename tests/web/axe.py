@@ -1,0 +1,27 @@
+"""axe-core on a page: what keeps people with a keyboard, a screen reader or weak eyes from using it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from playwright.sync_api import Page
+
+from scripts.ui import UI
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@cache
+def _source() -> str:
+    return (UI / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def find_barriers(page: Page) -> list[str]:
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(_source())
+    found = page.evaluate("rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", RULES)
+    return [
+        f"{one['id']}: {node['html'][:200]} ({node['failureSummary'][:300]})"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]

@@ -1,0 +1,121 @@
+// The canvas in the page: pointer, wheel and keys move the view; a click chooses a node.
+import { useSignal } from "@preact/signals";
+import type { RefObject } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { NodeView } from "../screens/run/store.ts";
+import { theme } from "../shell/theme.ts";
+import { words } from "../words/en.ts";
+import type { Drawing } from "./model.ts";
+import { GraphView } from "./view.ts";
+
+interface Given {
+  drawing: Drawing;
+  nodes: ReadonlyMap<string, NodeView>;
+  chosen: string;
+  onChoose: (id: string) => void;
+  view: RefObject<GraphView | null>;
+}
+
+export function Canvas({ drawing, nodes, chosen, onChoose, view }: Given) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const dragging = useSignal(false);
+  useEffect(() => {
+    const element = canvas.current!;
+    const made = new GraphView(element);
+    view.current = made;
+    const sizes = new ResizeObserver(() => made.resize());
+    sizes.observe(element);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const recolour = () => made.recolour();
+    dark.addEventListener("change", recolour);
+    const letGo = listen(element, made, onChoose, (on) => {
+      dragging.value = on;
+    });
+    return () => {
+      sizes.disconnect();
+      dark.removeEventListener("change", recolour);
+      letGo();
+      made.stop();
+      view.current = null;
+    };
+  }, []);
+  useEffect(() => view.current?.show(drawing), [drawing]);
+  useEffect(() => view.current?.mark(nodes), [nodes]);
+  useEffect(() => view.current?.recolour(), [theme.value]);
+  useEffect(() => {
+    if (!view.current) return;
+    view.current.chosen = chosen;
+    if (chosen) view.current.reveal(chosen);
+    view.current.redraw();
+  }, [chosen, drawing]);
+  return (
+    <canvas
+      ref={canvas}
+      class={dragging.value ? "dragging" : ""}
+      role="img"
+      aria-label={`${words.run.graph.label}. ${words.run.graph.keyboard}`}
+      data-nodes={drawing.boxes.length}
+    />
+  );
+}
+
+/** Drag to pan, two fingers to zoom, wheel with ⌘ or Ctrl to zoom: the plain wheel scrolls the page. */
+function listen(
+  element: HTMLCanvasElement,
+  view: GraphView,
+  onChoose: (id: string) => void,
+  onDrag: (on: boolean) => void,
+): () => void {
+  const fingers = new Map<number, { x: number; y: number }>();
+  let moved = 0;
+  const down = (event: PointerEvent) => {
+    if (event.button !== 0) return;
+    element.setPointerCapture(event.pointerId);
+    fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    moved = 0;
+  };
+  const move = (event: PointerEvent) => {
+    const before = fingers.get(event.pointerId);
+    if (!before) {
+      element.style.cursor = view.at(event.offsetX, event.offsetY) ? "pointer" : "";
+      return;
+    }
+    const now = { x: event.offsetX, y: event.offsetY };
+    const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
+    if (other) {
+      const ratio = Math.hypot(now.x - other.x, now.y - other.y) / Math.hypot(before.x - other.x, before.y - other.y);
+      view.zoom(Number.isFinite(ratio) && ratio > 0 ? ratio : 1, (now.x + other.x) / 2, (now.y + other.y) / 2);
+    }
+    view.pan((now.x - before.x) / fingers.size, (now.y - before.y) / fingers.size);
+    moved += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
+    if (moved > 4) onDrag(true);
+    fingers.set(event.pointerId, now);
+  };
+  const up = (event: PointerEvent) => {
+    if (!fingers.delete(event.pointerId)) return;
+    onDrag(false);
+    const box = moved <= 4 ? view.at(event.offsetX, event.offsetY) : undefined;
+    if (box) onChoose(box.id);
+  };
+  const cancel = (event: PointerEvent) => {
+    fingers.delete(event.pointerId);
+    onDrag(false);
+  };
+  const wheel = (event: WheelEvent) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    view.zoom(Math.exp(-event.deltaY / 300), event.offsetX, event.offsetY);
+  };
+  element.addEventListener("pointerdown", down);
+  element.addEventListener("pointermove", move);
+  element.addEventListener("pointerup", up);
+  element.addEventListener("pointercancel", cancel);
+  element.addEventListener("wheel", wheel, { passive: false });
+  return () => {
+    element.removeEventListener("pointerdown", down);
+    element.removeEventListener("pointermove", move);
+    element.removeEventListener("pointerup", up);
+    element.removeEventListener("pointercancel", cancel);
+    element.removeEventListener("wheel", wheel);
+  };
+}

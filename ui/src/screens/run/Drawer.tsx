@@ -1,0 +1,159 @@
+// One node of the run: why it is where it is, what it gave, every attempt at it, and what it wrote.
+import { useEffect, useRef } from "preact/hooks";
+import { call, type Schemas } from "../../api/call.ts";
+import { useLoad } from "../../api/load.ts";
+import { CopyButton, Duration, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
+import { Json } from "../../kit/Json.tsx";
+import { Problem } from "../../kit/problem.tsx";
+import { change } from "../../router.ts";
+import { words } from "../../words/en.ts";
+import { Logs } from "./Logs.tsx";
+import type { RunStore } from "./store.ts";
+
+type Details = Schemas["NodeDetails"];
+
+export function Drawer({ store, node }: { store: RunStore; node: string }) {
+  const text = words.run.drawer;
+  const title = useRef<HTMLHeadingElement>(null);
+  const back = useRef(document.activeElement);
+  const path = { run_id: store.runId, node };
+  const details = useLoad(`${node} ${store.readings.value}`, (signal) =>
+    call("GET /api/v1/runs/{run_id}/nodes/{node}", { path, signal }),
+  );
+  const shown = useRef<Details | undefined>(undefined);
+  shown.current = details.data.value ?? shown.current;
+  useEffect(() => {
+    const from = back.current;
+    title.current?.focus();
+    return () => {
+      if (from instanceof HTMLElement && from.isConnected) from.focus();
+    };
+  }, []);
+  const found = shown.current;
+  return (
+    <aside class="drawer" aria-label={text.label(node)}>
+      <header>
+        <h2 ref={title} tabIndex={-1}>
+          <Foreign text={node} />
+        </h2>
+        <button type="button" class="quiet" onClick={() => change({ node: undefined })}>
+          {words.close}
+        </button>
+      </header>
+      {!found ? (
+        details.error.value === undefined ? (
+          <Loading rows={4} />
+        ) : (
+          <Problem error={details.error.value} onRetry={details.reload} />
+        )
+      ) : (
+        <Content store={store} node={node} found={found} />
+      )}
+    </aside>
+  );
+}
+
+function Content({ store, node, found }: { store: RunStore; node: string; found: Details }) {
+  const text = words.run.drawer;
+  const hasOutput = found.output !== undefined && (found.output !== null || !found.error);
+  const why = store.why.value.get(node);
+  return (
+    <>
+      <p class="drawer-facts">
+        <StateMark state={found.state} />
+        <code>{found.type}</code>
+        {found.worker && (
+          <span class="soft">
+            <Foreign text={text.worker(found.worker)} />
+          </span>
+        )}
+        {found.started_at !== undefined && (
+          <span class="soft">
+            <Duration from={found.started_at} to={found.ended_at} />
+          </span>
+        )}
+      </p>
+      {why && (
+        <section>
+          <h3>{text.why}</h3>
+          <p>
+            <Foreign text={why} />
+          </p>
+        </section>
+      )}
+      {found.error && (
+        <section>
+          <h3>{text.error}</h3>
+          <Failure error={found.error} />
+        </section>
+      )}
+      {found.items && (
+        <section>
+          <h3>{text.items}</h3>
+          <Json value={found.items} />
+        </section>
+      )}
+      <section>
+        <h3>
+          {text.output} {hasOutput && <CopyButton text={`{{ ${node} }}`} label={text.template} />}
+        </h3>
+        {!hasOutput ? <p class="soft">{text.noOutput}</p> : <Json value={found.output} copy />}
+      </section>
+      <section>
+        <h3>{text.attempts}</h3>
+        {found.attempts.length === 0 ? <p class="soft">{text.noAttempts}</p> : <Attempts attempts={found.attempts} />}
+      </section>
+      <section>
+        <h3>{text.logs}</h3>
+        <Logs runId={store.runId} store={store} node={node} />
+      </section>
+    </>
+  );
+}
+
+function Failure({ error }: { error: Schemas["Error"] }) {
+  return (
+    <div class="failure">
+      <code>{error.code}</code>
+      {error.message && (
+        <pre>
+          <Foreign text={error.message} />
+        </pre>
+      )}
+      {typeof error.details === "string" ? (
+        <pre>
+          <Foreign text={error.details} />
+        </pre>
+      ) : (
+        error.details !== undefined && error.details !== null && <Json value={error.details} />
+      )}
+    </div>
+  );
+}
+
+function Attempts({ attempts }: { attempts: Details["attempts"] }) {
+  const text = words.run.drawer;
+  return (
+    <ol class="attempts">
+      {attempts.toReversed().map((one) => (
+        <li key={`${one.visit} ${one.attempt} ${one.started_at} ${one.state}`}>
+          <div>
+            <strong>{text.attempt(one.attempt)}</strong>{" "}
+            {one.visit > 1 && <span class="soft">{text.visit(one.visit)}</span>}
+            <StateMark state={one.state} small />
+            <span class="soft">
+              {one.worker && <Foreign text={text.worker(one.worker)} />} <Moment at={one.started_at} />{" "}
+              {one.ended_at !== undefined && <Duration from={one.started_at} to={one.ended_at} />}
+            </span>
+          </div>
+          {one.error && <Failure error={one.error} />}
+          {one.retry_at !== undefined && one.state === "retrying" && (
+            <p class="soft">
+              {text.retryAt} <Moment at={one.retry_at} />
+            </p>
+          )}
+        </li>
+      ))}
+    </ol>
+  );
+}

@@ -1,0 +1,174 @@
+// The graph of the run, with its outline beside it.
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { call, Refused, type Schemas } from "../../api/call.ts";
+import { useLoad } from "../../api/load.ts";
+import { Canvas } from "../../graph/Canvas.tsx";
+import type { Box, Drawing } from "../../graph/model.ts";
+import { Outline } from "../../graph/Outline.tsx";
+import type { GraphView } from "../../graph/view.ts";
+import { Loading } from "../../kit/basics.tsx";
+import { Problem } from "../../kit/problem.tsx";
+import { change, place } from "../../router.ts";
+import { onKeys } from "../../shell/keys.ts";
+import { words } from "../../words/en.ts";
+import type { RunStore } from "./store.ts";
+
+type Graph = Schemas["Graph"];
+
+/** Boxes and lines of what the server laid out: nodes with a place, and closed stacks. */
+export function toDrawing(graph: Graph): Drawing {
+  const boxes: Box[] = [];
+  for (const node of graph.nodes) if (node.place) boxes.push({ ...node, place: node.place, members: [] });
+  const types = new Map(graph.nodes.map((node) => [node.id, node]));
+  for (const stack of graph.stacks) {
+    const first = types.get(stack.nodes[0] ?? "");
+    if (stack.place && first)
+      boxes.push({
+        id: stack.id,
+        type: first.type,
+        detail: first.detail,
+        notes: [],
+        place: stack.place,
+        members: stack.nodes,
+      });
+  }
+  return { width: graph.width, height: graph.height, boxes, wires: graph.edges };
+}
+
+function neighbours(graph: Graph | undefined): { onward: Map<string, string[]>; back: Map<string, string[]> } {
+  const onward = new Map<string, string[]>();
+  const back = new Map<string, string[]>();
+  for (const edge of graph?.edges ?? []) {
+    onward.set(edge.from, [...(onward.get(edge.from) ?? []), edge.to]);
+    back.set(edge.to, [...(back.get(edge.to) ?? []), edge.from]);
+  }
+  return { onward, back };
+}
+
+export function GraphTab({ store, node }: { store: RunStore; node: string }) {
+  const text = words.run.graph;
+  const { query } = place.value;
+  const direction = query.get("direction") as Graph["direction"] | null;
+  const open = query.getAll("open");
+  const patches = store.run.value?.patches ?? 0;
+  const loaded = useLoad(`${store.runId} ${direction} ${open.join(",")} ${patches}`, (signal) =>
+    call("GET /api/v1/runs/{run_id}/graph", {
+      path: { run_id: store.runId },
+      query: { direction: direction ?? undefined, open: open.length ? open : undefined },
+      signal,
+    }),
+  );
+  const graph = loaded.data.value;
+  const drawing = useMemo(() => (graph ? toDrawing(graph) : undefined), [graph]);
+  const { onward, back } = useMemo(() => neighbours(graph), [graph]);
+  const ids = useMemo(
+    () => graph?.nodes.map((one) => one.id) ?? [...store.nodes.value.keys()],
+    [graph, graph ? 0 : store.nodes.value.size],
+  );
+  const view = useRef<GraphView>(null);
+  const focused = useSignal("");
+  const hidden = useSignal(matchMedia("(max-width: 639px)").matches);
+  const find = useRef<HTMLInputElement>(null);
+  useEffect(
+    () =>
+      onKeys({
+        "/": () => find.current?.focus(),
+        "+": () => view.current?.zoom(1.25),
+        "-": () => view.current?.zoom(0.8),
+        "0": () => view.current?.fit(),
+        o: () => {
+          hidden.value = !hidden.value;
+        },
+      }),
+    [],
+  );
+  const choose = (id: string) => {
+    const stack = graph?.stacks.find((one) => one.id === id);
+    if (stack) change({ open: [...open, id] });
+    else change({ node: id });
+  };
+  const seek = (wanted: string) => {
+    const lower = wanted.trim().toLowerCase();
+    const found = lower && ids.find((id) => id.toLowerCase().includes(lower));
+    find.current?.setCustomValidity(lower && !found ? text.none : "");
+    find.current?.reportValidity();
+    if (found) {
+      focused.value = found;
+      view.current?.reveal(found);
+    }
+  };
+  return (
+    <div class="graph">
+      <div class="bar">
+        <label class="grow">
+          <span class="hidden">{text.find}</span>
+          <input
+            ref={find}
+            type="search"
+            placeholder={text.find}
+            onInput={(event) => seek(event.currentTarget.value)}
+            onKeyDown={(event) => {
+              if (event.key === "Enter" && focused.value) choose(focused.value);
+            }}
+          />
+        </label>
+        <div class="group">
+          <button type="button" aria-label={text.zoomOut} title={text.zoomOut} onClick={() => view.current?.zoom(0.8)}>
+            −
+          </button>
+          <button type="button" aria-label={text.zoomIn} title={text.zoomIn} onClick={() => view.current?.zoom(1.25)}>
+            +
+          </button>
+          <button type="button" onClick={() => view.current?.actualSize()}>
+            {text.actual}
+          </button>
+          <button type="button" onClick={() => view.current?.fit()}>
+            {text.fit}
+          </button>
+        </div>
+        <button
+          type="button"
+          onClick={() => change({ direction: (graph?.direction ?? "right") === "right" ? "down" : "right" })}
+        >
+          {text.directions[(graph?.direction ?? "right") === "right" ? "down" : "right"]}
+        </button>
+        <button type="button" aria-expanded={!hidden.value} onClick={() => (hidden.value = !hidden.value)}>
+          {text.outline}
+        </button>
+      </div>
+      <div class={hidden.value ? "graph-body alone" : "graph-body"}>
+        {!hidden.value && (
+          <Outline
+            ids={ids}
+            nodes={store.nodes.value}
+            chosen={node}
+            onward={onward}
+            back={back}
+            onFocus={(id) => {
+              focused.value = id;
+            }}
+            onOpen={choose}
+          />
+        )}
+        <div class="plane">
+          {drawing ? (
+            <Canvas
+              drawing={drawing}
+              nodes={store.nodes.value}
+              chosen={node || focused.value}
+              onChoose={choose}
+              view={view}
+            />
+          ) : loaded.error.value === undefined ? (
+            <Loading rows={6} />
+          ) : loaded.error.value instanceof Refused && loaded.error.value.problem.status === 404 ? (
+            <p class="nothing soft">{text.unavailable}</p>
+          ) : (
+            <Problem error={loaded.error.value} onRetry={loaded.reload} />
+          )}
+        </div>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,111 @@
+// What the functions of a run wrote, in order; it goes on while the run does.
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { call, type Schemas } from "../../api/call.ts";
+import { pulse } from "../../api/load.ts";
+import { Foreign, Loading } from "../../kit/basics.tsx";
+import { Problem } from "../../kit/problem.tsx";
+import { cut } from "../../kit/text.ts";
+import { clockWithMilliseconds, exactTime, zone } from "../../kit/time.ts";
+import { useWindow } from "../../kit/window.ts";
+import { change, place } from "../../router.ts";
+import { words } from "../../words/en.ts";
+import type { RunStore } from "./store.ts";
+
+type Line = Schemas["LogLine"];
+
+const POLL_SECONDS = 2;
+const ROW = 22;
+const LONGEST = 5000;
+
+export function Logs({ runId, store, node }: { runId: string; store: RunStore; node?: string }) {
+  const text = words.run.logs;
+  const lines = useSignal<readonly Line[] | undefined>(undefined);
+  const error = useSignal<unknown>(undefined);
+  const turn = useSignal(0);
+  const after = useRef(0);
+  useEffect(() => {
+    after.current = 0;
+    lines.value = undefined;
+    const aborter = new AbortController();
+    const read = async () => {
+      for (let more = true; more; ) {
+        const page = await call("GET /api/v1/runs/{run_id}/logs", {
+          path: { run_id: runId },
+          query: { after: after.current, limit: 1000, node },
+          signal: aborter.signal,
+        });
+        after.current = page.items.at(-1)?.position ?? after.current;
+        if (page.items.length || lines.peek() === undefined) lines.value = [...(lines.peek() ?? []), ...page.items];
+        more = page.next_cursor !== null && page.items.length > 0;
+      }
+      error.value = undefined;
+    };
+    read().catch((caught: unknown) => {
+      if (!aborter.signal.aborted) error.value = caught;
+    });
+    // A run that has ended writes nothing more.
+    const beat = pulse(
+      POLL_SECONDS,
+      async () => {
+        if (store.live.peek().state !== "ended") await read();
+      },
+      () => {},
+    );
+    return () => {
+      aborter.abort();
+      beat.stop();
+    };
+  }, [runId, node, turn.value]);
+  const found = lines.value;
+  if (!found) {
+    if (error.value !== undefined) return <Problem error={error.value} onRetry={() => (turn.value += 1)} />;
+    return <Loading rows={4} />;
+  }
+  if (found.length === 0) return <p class="nothing soft">{node ? text.emptyNode : text.empty}</p>;
+  return node ? <Lines lines={found.slice(-200)} /> : <Searched lines={found} />;
+}
+
+function Searched({ lines }: { lines: readonly Line[] }) {
+  const text = words.run.logs;
+  const query = place.value.query.get("q") ?? "";
+  const wanted = query.toLowerCase();
+  const shown = wanted
+    ? lines.filter((line) => line.message.toLowerCase().includes(wanted) || line.node.toLowerCase().includes(wanted))
+    : lines;
+  return (
+    <>
+      <div class="bar">
+        <label class="grow">
+          <span class="hidden">{text.search}</span>
+          <input
+            type="search"
+            placeholder={text.searchHint}
+            value={query}
+            onInput={(event) => change({ q: event.currentTarget.value }, true)}
+          />
+        </label>
+      </div>
+      {shown.length === 0 ? <p class="nothing soft">{text.none}</p> : <Lines lines={shown} />}
+    </>
+  );
+}
+
+function Lines({ lines }: { lines: readonly Line[] }) {
+  const list = useRef<HTMLOListElement>(null);
+  const seen = useWindow(list, lines.length, ROW, ROW);
+  const { from, to } = seen.value;
+  return (
+    <ol class="lines" ref={list} aria-label={words.run.logs.label}>
+      <li class="gap" aria-hidden="true" style={{ height: `${from * ROW}px` }} />
+      {lines.slice(from, to).map((line) => (
+        <li key={line.position} data-level={line.level.toLowerCase()} title={exactTime(line.at, zone.value)}>
+          <span class="soft number">{clockWithMilliseconds(line.at, zone.value)}</span>
+          <Foreign text={line.node} className="log-node" />
+          <Foreign text={cut(line.message, LONGEST)} className="log-text" />
+        </li>
+      ))}
+      <li class="gap" aria-hidden="true" style={{ height: `${(lines.length - to) * ROW}px` }} />
+    </ol>
+  );
+}

@@ -1,0 +1,64 @@
+// What went into the run, what came out of it, and what each node gave.
+import { call } from "../../api/call.ts";
+import { useLoad } from "../../api/load.ts";
+import { Foreign, Loading, StateMark } from "../../kit/basics.tsx";
+import { Json } from "../../kit/Json.tsx";
+import { Problem } from "../../kit/problem.tsx";
+import { change } from "../../router.ts";
+import { words } from "../../words/en.ts";
+import { hasEnded, type RunStore, type RunView } from "./store.ts";
+
+const NODES = 100;
+
+const isNothing = (value: unknown): boolean =>
+  value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
+
+export function Values({ store, run }: { store: RunStore; run: RunView }) {
+  const text = words.run.values;
+  const path = { run_id: store.runId };
+  const loaded = useLoad(`${store.runId} ${store.readings.value}`, async (signal) =>
+    call("GET /api/v1/runs/{run_id}/nodes", { path, query: { outputs: true, limit: NODES }, signal }),
+  );
+  const nodes = loaded.data.value?.items.filter((item) => item.output !== undefined);
+  return (
+    <div class="values">
+      <Block title={text.inputs} value={run.inputs} none={text.none} />
+      {run.error ? (
+        <Block title={text.error} value={run.error} none={text.none} />
+      ) : (
+        <Block title={text.outputs} value={run.outputs} none={hasEnded(run) ? text.none : text.notYet} />
+      )}
+      <section class="card">
+        <h2>{text.nodes}</h2>
+        {loaded.error.value !== undefined && !nodes ? (
+          <Problem error={loaded.error.value} onRetry={loaded.reload} />
+        ) : !nodes ? (
+          <Loading rows={3} />
+        ) : nodes.length === 0 ? (
+          <p class="soft">{text.noOutput}</p>
+        ) : (
+          nodes.map((item) => (
+            <details key={item.node} class="node-value" open={nodes.length <= 12}>
+              <summary>
+                <Foreign text={item.node} className="id" /> <StateMark state={item.state} small />
+              </summary>
+              <Json value={item.output} copy />
+              <button type="button" class="quiet" onClick={() => change({ node: item.node })}>
+                {words.run.why.open}
+              </button>
+            </details>
+          ))
+        )}
+      </section>
+    </div>
+  );
+}
+
+function Block({ title, value, none }: { title: string; value: unknown; none: string }) {
+  return (
+    <section class="card">
+      <h2>{title}</h2>
+      {isNothing(value) ? <p class="soft">{none}</p> : <Json value={value} copy />}
+    </section>
+  );
+}
