@@ -217,7 +217,16 @@ WITH_SERVER = {
     "node-types",
 }
 """They work through a server too; the rest is for whoever has the database, or needs neither."""
-WITHOUT_DATABASE = {"schema", "simulate", "init", "completion", "secrets list", "node-types"}
+WITHOUT_DATABASE = {
+    "schema",
+    "simulate",
+    "init",
+    "completion",
+    "secrets list",
+    "node-types",
+    "triggers next",
+    "triggers test",
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -74,9 +74,6 @@ CODES: dict[str, str] = {
     "bad_reference": "a template or condition reads something that does not exist at this place",
     "not_upstream": "a template or condition reads a node that does not come before this one",
     "may_be_skipped": "a template or condition reads a node that may have been skipped, and gives no default",
-    # triggers
-    "bad_schedule": "a schedule has no moment at all, or none that can be found with reasonable work",
-    "no_more_moments": "a schedule has no moment from now on",
     "too_many_problems": "there are more problems than are listed",
 }
 
