@@ -1,0 +1,224 @@
+"""Rows of a table in PostgreSQL as items, in the order of columns that grow.
+
+The cursor is the last row's values of these columns, as text, compared as one row value: equal times lose nothing,
+because the primary key stands last. Rows become visible when their transaction ends, not in the order of their values. So
+a row is a *mark* first, and rows are given up to a mark only when no earlier one can come any more: every transaction
+that had an id when the mark was seen has ended, none that may have begun by then is open or prepared, and a second has
+passed. With `settle` in seconds the mark is passed after that time, whatever is still open.
+
+Names come from the definition, are checked and quoted; types come from the catalogue; values are always bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.model.trigger_sources import Table
+from perdure.sources import MOST_ITEMS, Item, Polled, Source, SourceFailed, SourceRefused
+
+_AFTER_SECONDS = 1.0
+"""How much later than the mark a transaction must have begun: clocks of programs that make the values differ by less."""
+
+_SESSION = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; \
+SET extra_float_digits = 1; SET default_transaction_read_only = on"
+_TYPES = """
+SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS filled
+FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped AND a.attname = ANY($2::text[])
+"""
+_MAY_SEE = "SELECT rolsuper OR pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') FROM pg_roles WHERE rolname = current_user"
+_OTHERS = """
+SELECT pg_snapshot_xmin(s)::text AS xmin, pg_snapshot_xmax(s)::text AS xmax,
+       extract(epoch FROM clock_timestamp())::float8 AS now,
+       (SELECT extract(epoch FROM min(xact_start))::float8 FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker') AS oldest,
+       (SELECT extract(epoch FROM max(prepared))::float8 FROM pg_prepared_xacts
+        WHERE database = current_database()) AS prepared
+FROM pg_current_snapshot() s
+"""
+
+
+class Connection(Protocol):
+    """The part of asyncpg's connection that is used."""
+
+    async def fetch(self, query: str, *arguments: object) -> list[Any]: ...
+    async def fetchrow(self, query: str, *arguments: object) -> Any: ...
+    async def fetchval(self, query: str, *arguments: object) -> Any: ...
+    async def execute(self, query: str, *arguments: object) -> str: ...
+    def terminate(self) -> None: ...
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    values: tuple[str, ...]
+    xmax: int
+    """Transactions that had an id when the mark was seen have a smaller one."""
+    seen_at: float
+    """By the clock of the server."""
+    since: float
+    """By the clock of this process, which never goes back."""
+
+
+Connect = Callable[[], Awaitable[Connection]]
+
+
+class PostgresTableSource(Source):
+    """A table, read by polls."""
+
+    def __init__(
+        self, spec: Table, connect: Connect, clock: Clock, failures: tuple[type[Exception], ...] = (OSError,)
+    ) -> None:
+        """`connect` gives a connection of its own, by the rules for outgoing calls; `failures` is what the driver raises.
+        Raises SourceRefused."""
+        for key in ("reread", "notify"):
+            if getattr(spec, key):
+                raise SourceRefused(f"'{key}' of a table is not offered yet; leave it out")
+        self._spec = spec
+        self._connect = connect
+        self._clock = clock
+        self._failures = failures
+        self._connection: Connection | None = None
+        self._types: dict[str, str] = {}
+        self._mark: _Mark | None = None
+        """Lost with the process: another one is seen, and waited for anew."""
+
+    async def poll(self, cursor: str | None) -> Polled:
+        try:
+            return await self._poll(cursor)
+        except self._failures as error:
+            await self.close()
+            raise SourceFailed(f"table {self._spec.table} cannot be read: {str(error)[:300]}") from error
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _poll(self, cursor: str | None) -> Polled:
+        connection = await self._open()
+        after = None if not cursor else _decode(cursor, len(self._spec.cursor))
+        if cursor is None and self._spec.from_ == "end":
+            # What is open now may still write rows before the last one: they are not items, as if they were there already.
+            return Polled((), _encode(await self._find_last(connection, None)))
+        if self._mark is None or (after is not None and self._mark.values == after):
+            self._mark = await self._find_mark(connection, after)
+        if self._mark is None or not await self._is_passed(connection, self._mark):
+            return Polled((), _encode(after))
+        rows = await self._read(connection, after, self._mark.values)
+        items = tuple(Item(_encode(key), data) for key, data in rows[:MOST_ITEMS])
+        if len(rows) <= MOST_ITEMS:
+            after, self._mark = self._mark.values, None
+        else:
+            after = rows[MOST_ITEMS - 1][0]
+        return Polled(items, _encode(after), more=len(rows) > MOST_ITEMS)
+
+    async def _find_mark(self, connection: Connection, after: tuple[str, ...] | None) -> _Mark | None:
+        values = await self._find_last(connection, after)
+        if values is None:
+            return None
+        # Looked at after the row: transactions that began in between are waited for too.
+        others = await connection.fetchrow(_OTHERS)
+        return _Mark(values, int(others["xmax"]), others["now"], self._clock.monotonic())
+
+    async def _is_passed(self, connection: Connection, mark: _Mark) -> bool:
+        """Whether no row up to the mark can appear any more."""
+        if self._spec.settle is not None:
+            return self._clock.monotonic() - mark.since >= self._spec.settle
+        others = await connection.fetchrow(_OTHERS)
+        begun_by = mark.seen_at + _AFTER_SECONDS
+        return (
+            int(others["xmin"]) >= mark.xmax
+            and others["now"] > begun_by
+            and (others["oldest"] is None or others["oldest"] > begun_by)
+            # One that was prepared since may have begun before, and is no longer among the open ones.
+            and (others["prepared"] is None or others["prepared"] < mark.seen_at)
+        )
+
+    # -- statements ----------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> Connection:
+        if self._connection is not None:
+            return self._connection
+        connection = await self._connect()
+        self._connection = connection
+        await connection.execute(_SESSION)
+        found = await connection.fetch(_TYPES, self._table(), list(self._spec.cursor))
+        self._types = {row["name"]: row["type"] for row in found}
+        missing = [column for column in self._spec.cursor if column not in self._types]
+        if missing:
+            await self.close()
+            raise SourceFailed(f"there is no table {self._spec.table} with the column {missing[0]}")
+        if self._spec.settle is None and not await connection.fetchval(_MAY_SEE):
+            await self.close()
+            raise SourceRefused(
+                "settle: transactions needs to see when others began: GRANT pg_read_all_stats, or give settle in seconds"
+            )
+        await self._check_filled(connection, [row["name"] for row in found if not row["filled"]])
+        return connection
+
+    async def _check_filled(self, connection: Connection, loose: list[str]) -> None:
+        """A row without a value in a column of the cursor compares with nothing, and would be passed over in silence."""
+        if not loose:
+            return
+        nothing = " OR ".join(f"{_quoted(column)} IS NULL" for column in loose)
+        if await connection.fetchval(f"SELECT 1 FROM {self._table()} WHERE {nothing} LIMIT 1"):  # noqa: S608
+            await self.close()
+            raise SourceFailed(
+                f"table {self._spec.table} has rows without a value in {', '.join(loose)}; "
+                "they have no place in the order: declare the columns NOT NULL"
+            )
+
+    def _table(self) -> str:
+        return ".".join(_quoted(part) for part in self._spec.table.split("."))
+
+    def _columns(self) -> str:
+        return ", ".join(f"t.{_quoted(column)}" for column in self._spec.cursor)
+
+    def _texts(self) -> str:
+        return ", ".join(f"t.{_quoted(column)}::text" for column in self._spec.cursor)
+
+    def _values(self, first: int) -> str:
+        """The places of bound values, as the types of the columns."""
+        columns = enumerate(self._spec.cursor, first)
+        return ", ".join(f"CAST(${number}::text AS {self._types[column]})" for number, column in columns)
+
+    async def _find_last(self, connection: Connection, after: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        order = ", ".join(f"t.{_quoted(column)} DESC" for column in self._spec.cursor)
+        where = "" if after is None else f"WHERE ({self._columns()}) > ({self._values(1)})"
+        statement = f"SELECT {self._texts()} FROM {self._table()} t {where} ORDER BY {order} LIMIT 1"  # noqa: S608
+        row = await connection.fetchrow(statement, *(after or ()))
+        return None if row is None else tuple(row)
+
+    async def _read(
+        self, connection: Connection, after: tuple[str, ...] | None, upto: tuple[str, ...]
+    ) -> list[tuple[tuple[str, ...], Any]]:
+        count = len(self._spec.cursor)
+        where = f"({self._columns()}) <= ({self._values(1)})"
+        if after is not None:
+            where += f" AND ({self._columns()}) > ({self._values(1 + count)})"
+        statement = (
+            f"SELECT to_jsonb(t)::text, {self._texts()} FROM {self._table()} t WHERE {where} "  # noqa: S608
+            f"ORDER BY {self._columns()} LIMIT {MOST_ITEMS + 1}"
+        )
+        rows = await connection.fetch(statement, *upto, *(after or ()))
+        return [(tuple(row)[1:], msgspec.json.decode(row[0])) for row in rows]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _encode(values: tuple[str, ...] | None) -> str:
+    return "" if values is None else msgspec.json.encode(values).decode()
+
+
+def _decode(cursor: str, columns: int) -> tuple[str, ...]:
+    try:
+        found = msgspec.json.decode(cursor, type=tuple[str, ...])
+    except msgspec.MsgspecError:
+        found = ()
+    if len(found) != columns:
+        raise SourceRefused("the cursor is not one of this table")
+    return found

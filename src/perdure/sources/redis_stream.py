@@ -1,0 +1,164 @@
+"""Entries of a Redis stream as items.
+
+One reader, no consumer group: a group would be a second truth about how far it has read. The cursor is the id of the
+last entry and how many entries there had ever been up to it. Entries that are trimmed or deleted before they were read
+vanish without a word in Redis; here that stops the source, and a person decides. Position and entries are read in one
+transaction, so that entries deleted after they were read are not taken for lost.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Protocol
+
+import msgspec
+
+from perdure.errors import PerdureError
+from perdure.model.trigger_sources import Stream
+from perdure.sources import MOST_ITEMS, Item, Polled, Source, SourceFailed, SourceRefused
+
+_START = "0-0"
+
+
+class SourceTrimmed(PerdureError):
+    """Entries were removed before they were read. The source stands still until a person sets its cursor."""
+
+    code = "source_trimmed"
+
+
+class Transaction(Protocol):
+    """The part of a pipeline of redis-py that is used."""
+
+    def execute_command(self, *words: Any) -> Any: ...
+    async def execute(self, raise_on_error: bool = True) -> list[Any]: ...
+
+
+class Client(Protocol):
+    def pipeline(self, transaction: bool = True) -> Transaction: ...
+
+
+class _Cursor(msgspec.Struct, frozen=True):
+    id: str
+    count: int
+    """How many entries were ever added up to this one."""
+
+
+class _Info(msgspec.Struct, frozen=True):
+    length: int = 0
+    added: int = 0
+    last: str = _START
+    deleted: str = _START
+    first: str | None = None
+
+
+class RedisStreamSource(Source):
+    """A stream, read by polls."""
+
+    def __init__(self, spec: Stream, client: Client, failures: tuple[type[Exception], ...] = (OSError,)) -> None:
+        """`client` reaches the server by the rules for outgoing calls; `failures` is what it raises when it does not."""
+        self._spec = spec
+        self._client = client
+        self._failures = failures
+
+    async def poll(self, cursor: str | None) -> Polled:
+        at = _START if cursor is None else _decode(cursor).id
+        info, entries = await self._read(at)
+        if cursor is None:
+            # From the start, what was removed before is not missed: it counts as read.
+            known = _Cursor(_START, info.added - info.length)
+            if self._spec.from_ == "end":
+                return Polled((), _encode(_Cursor(info.last, info.added)))
+        else:
+            known = _decode(cursor)
+            self._check(known, info)
+        items = tuple(Item(id, {"id": id, "fields": fields}) for id, fields in entries[:MOST_ITEMS])
+        reached = _Cursor(items[-1].id if items else known.id, known.count + len(items))
+        return Polled(items, _encode(reached), more=len(entries) > MOST_ITEMS)
+
+    def _check(self, known: _Cursor, info: _Info) -> None:
+        """Whether an entry after the cursor was removed. Raises SourceTrimmed.
+
+        Trimming goes from the oldest on: while an entry up to the cursor is there, nothing after it was trimmed. Otherwise
+        everything that was read is gone, so that more removed entries than were read are entries that were not."""
+        deleted = _order(info.deleted) > _order(known.id)
+        everything_gone = info.first is None or _order(info.first) > _order(known.id)
+        trimmed = everything_gone and info.added - info.length > known.count
+        renewed = info.added < known.count or _order(info.last) < _order(known.id)
+        if deleted or trimmed or renewed:
+            raise SourceTrimmed(
+                f"entries of stream {self._spec.key} after {known.id} were removed before they were read; "
+                "look at what was lost, then rewind the trigger"
+            )
+
+    async def _read(self, at: str) -> tuple[_Info, list[tuple[str, dict[str, Any]]]]:
+        together = self._client.pipeline(transaction=True)
+        together.execute_command("XINFO", "STREAM", self._spec.key)
+        together.execute_command("XRANGE", self._spec.key, f"({at}", "+", "COUNT", MOST_ITEMS + 1)
+        try:
+            info, entries = await together.execute(raise_on_error=False)
+        except self._failures as error:
+            raise SourceFailed(f"stream {self._spec.key} cannot be read: {type(error).__name__}") from error
+        if isinstance(entries, Exception):
+            raise SourceFailed(f"stream {self._spec.key} cannot be read: {str(entries)[:200]}")
+        if isinstance(info, Exception):  # there is no such key; what is no stream has failed above
+            return _Info(), []
+        return _read_info(info), [(_text(id), _read_fields(fields)) for id, fields in _pairs(entries)]
+
+
+def _read_info(answer: Any) -> _Info:
+    items = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
+    told = {_text(name): value for name, value in items}
+    if "entries-added" not in told:
+        raise SourceRefused("streams are read from Redis 7 or Valkey on: older servers do not say what was removed")
+    first = told.get("first-entry")
+    return _Info(
+        int(told["length"]),
+        int(told["entries-added"]),
+        _text(told["last-generated-id"]),
+        _text(told["max-deleted-entry-id"]),
+        _text(first[0]) if first else None,
+    )
+
+
+def _pairs(entries: Any) -> Any:
+    return entries.items() if isinstance(entries, dict) else entries
+
+
+def _read_fields(fields: Any) -> dict[str, Any]:
+    pairs = fields.items() if isinstance(fields, dict) else zip(fields[::2], fields[1::2], strict=True)
+    return {_name(name): _value(value) for name, value in pairs}
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _name(value: Any) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _value(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"$bytes": base64.b64encode(value).decode()}
+
+
+def _order(id: str) -> tuple[int, int]:
+    milliseconds, _, number = id.partition("-")
+    return int(milliseconds), int(number or 0)
+
+
+def _encode(cursor: _Cursor) -> str:
+    return msgspec.json.encode(cursor).decode()
+
+
+def _decode(cursor: str) -> _Cursor:
+    try:
+        found = msgspec.json.decode(cursor, type=_Cursor)
+        _order(found.id)
+    except (msgspec.MsgspecError, ValueError):
+        raise SourceRefused("the cursor is not one of a stream") from None
+    return found

@@ -1,0 +1,191 @@
+"""A table of PostgreSQL as a source, on a real server: rows that become visible late are not passed over."""
+
+import asyncpg  # type: ignore[import-untyped]
+import pytest
+
+from perdure.clock import SystemClock
+from perdure.model.trigger_sources import Table
+from perdure.sources import SourceFailed, SourceRefused
+from perdure.sources.postgres_table import PostgresTableSource
+from perdure.testing.source_checks import check_source
+from tests.sources.test_sources import Time
+
+FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+TABLE = "CREATE TABLE orders (id bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), body jsonb)"
+
+
+@pytest.fixture
+async def url(postgres_servers):
+    server = postgres_servers.get()
+    name = await server.create_database()
+    return server.url(name)
+
+
+@pytest.fixture
+async def database(url):
+    connection = await asyncpg.connect(url)
+    await connection.execute(TABLE)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def make(url):
+    made = []
+
+    def make(clock=None, **spec):
+        spec = {"table": "orders", "cursor": ("at", "id"), "from_": "start", **spec}
+        source = PostgresTableSource(Table("", **spec), lambda: asyncpg.connect(url), clock or SystemClock(), FAILURES)
+        made.append(source)
+        return source
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+async def add(database, *ids, at="2026-01-01"):
+    for number in ids:
+        await database.execute(
+            "INSERT INTO orders (id, at, body) VALUES ($1, $2::text::timestamptz, $3)", number, at, f'{{"n": {number}}}'
+        )
+
+
+async def read_all(source, cursor=None, *, polls=400):
+    """The ids that come until something has come; each poll waits a little, for the second that a mark waits."""
+    found = []
+    for _ in range(polls):
+        polled = await source.poll(cursor)
+        found += [item.data["id"] for item in polled.items]
+        cursor = polled.cursor
+        if found and not polled.more:
+            break
+        if not polled.items:
+            await SystemClock().sleep(0.05)
+    return found, cursor
+
+
+async def test_a_table_loses_and_repeats_nothing(database, make):
+    for number in range(1, 8):
+        await add(database, number, at=f"2026-01-0{number % 3 + 1} 10:00:00.123456+02")
+    time = Time()
+    items = await check_source(lambda: make(time, settle=5), between=time.move)
+    assert [item.data["id"] for item in items] == [3, 6, 1, 4, 7, 2, 5]
+    assert items[0].data["body"] == {"n": 3}
+    assert items[0].id == '["2026-01-01 08:00:00.123456+00","3"]'
+
+
+async def test_rows_of_equal_times_are_all_given_over_the_edge_of_a_page(database, make):
+    await add(database, *range(1, 231))
+    source = make(settle=0)
+    found: list = []
+    cursor, more = None, True
+    while more:
+        polled = await source.poll(cursor)
+        found += [item.data["id"] for item in polled.items]
+        cursor, more = polled.cursor, polled.more
+    assert found == list(range(1, 231))
+
+
+async def test_a_row_of_a_transaction_that_ends_late_is_not_passed_over(url, database, make):
+    """Its id is smaller than that of a row which is visible already: reading up to the highest would lose it."""
+    late = await asyncpg.connect(url)
+    transaction = late.transaction()
+    await transaction.start()
+    await add(late, 1)
+    await add(database, 2)
+    source = make()
+    assert await read_all(source, polls=40) == ([], "")
+    await transaction.commit()
+    assert (await read_all(source))[0] == [1, 2]
+    await late.close()
+
+
+async def test_a_transaction_that_had_no_id_yet_is_waited_for(url, database, make):
+    """G3: it had begun when the mark was seen, and writes only afterwards, with the time of its beginning."""
+    late = await asyncpg.connect(url)
+    transaction = late.transaction()
+    await transaction.start()
+    await late.fetchval("SELECT now()")
+    await database.execute("INSERT INTO orders (id) VALUES (2)")
+    source = make()
+    assert await read_all(source, polls=40) == ([], "")
+    await late.execute("INSERT INTO orders (id) VALUES (1)")
+    assert await read_all(source, polls=10) == ([], "")
+    await transaction.commit()
+    assert (await read_all(source))[0] == [1, 2]
+    await late.close()
+
+
+async def test_a_transaction_of_another_database_holds_nothing_back(postgres_servers, database, make):
+    server = postgres_servers.get()
+    elsewhere = await asyncpg.connect(server.url(await server.create_database()))
+    transaction = elsewhere.transaction()
+    await transaction.start()
+    await elsewhere.fetchval("SELECT now()")
+    await add(database, 1)
+    assert (await read_all(make()))[0] == [1]
+    await transaction.rollback()
+    await elsewhere.close()
+
+
+async def test_rows_that_were_there_at_first_are_no_items(database, make):
+    empty = (await make(from_="end").poll(None)).cursor
+    await add(database, 1)
+    assert (await read_all(make(from_="end", settle=0), empty))[0] == [1]
+    there = (await make(from_="end").poll(None)).cursor
+    await add(database, 2)
+    assert (await read_all(make(from_="end", settle=0), there))[0] == [2]
+
+
+async def test_who_may_not_see_others_is_told_what_to_do(url, database):
+    await database.execute(
+        "CREATE ROLE narrow LOGIN; GRANT SELECT ON orders TO narrow; INSERT INTO orders DEFAULT VALUES"
+    )
+
+    async def connect():
+        connection = await asyncpg.connect(url)
+        await connection.execute("SET SESSION AUTHORIZATION narrow")
+        return connection
+
+    try:
+        spec: dict = {"table": "orders", "cursor": ("at", "id"), "from_": "start"}
+        with pytest.raises(SourceRefused, match="pg_read_all_stats"):
+            await PostgresTableSource(Table("", **spec), connect, SystemClock(), FAILURES).poll(None)
+        source = PostgresTableSource(Table("", **spec, settle=0), connect, SystemClock(), FAILURES)
+        assert len((await source.poll(None)).items) == 1
+        await source.close()
+    finally:
+        await database.execute("DROP OWNED BY narrow; DROP ROLE narrow")
+
+
+async def test_what_cannot_be_read_fails_and_what_cannot_be_ordered_is_said(database, make):
+    with pytest.raises(SourceFailed, match="no table"):
+        await make(table="nothing").poll(None)
+    with pytest.raises(SourceFailed, match="column nope"):
+        await make(cursor=("nope",)).poll(None)
+    await database.execute("CREATE TABLE loose (id int); INSERT INTO loose VALUES (NULL)")
+    with pytest.raises(SourceFailed, match="NOT NULL"):
+        await make(table="loose", cursor=("id",)).poll(None)
+    for more in ({"reread": 5}, {"notify": "x"}):
+        with pytest.raises(SourceRefused, match="not offered"):
+            make(**more)
+
+
+async def test_a_source_only_reads_and_comes_back_after_its_connection_is_lost(database, make):
+    await add(database, 1)
+    source = make(settle=0)
+    cursor = (await source.poll(None)).cursor
+    with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+        await source._connection.execute("DELETE FROM orders")
+    source._connection.terminate()
+    await add(database, 2)
+    with pytest.raises(SourceFailed):
+        await source.poll(cursor)
+    assert [item.data["id"] for item in (await source.poll(cursor)).items] == [2]
+
+
+@pytest.mark.parametrize("cursor", ["5", "{", '["1"]', "[1, 2]"])
+async def test_a_cursor_of_another_table_is_refused(database, make, cursor):
+    with pytest.raises(SourceRefused):
+        await make().poll(cursor)
