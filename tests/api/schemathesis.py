@@ -80,6 +80,7 @@ async def furnish(server: Server) -> dict[str, list[str]]:
         "dead_letter_id": [letter["dead_letter_id"]],
         "key_id": [key["key_id"]],
         "hash": [blob["ref"]],
+        "session_id": ["nobody"],
         "token": ["a" * 43],
         "workflow": ["quick", "quick@1", "quick@live"],
     }

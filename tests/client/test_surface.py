@@ -68,7 +68,8 @@ def sample(describe):
 
 def endpoints():
     """(method, path) to the endpoint, of what programs use."""
-    known = [endpoint for noun in NOUNS for endpoint in noun.endpoints if endpoint.path.startswith("/api/v1/")]
+    all_ = [endpoint for noun in NOUNS for endpoint in noun.endpoints if endpoint.path.startswith("/api/v1/")]
+    known = [endpoint for endpoint in all_ if endpoint.method != "HEAD"]  # what a client asks for with `stat`
     by_name = {(endpoint.method, endpoint.template): endpoint for endpoint in known}
     return {name: one for name, one in by_name.items() if f"{name[1]}/".startswith(NOT_FOR_PROGRAMS) is False}
 

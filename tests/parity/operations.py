@@ -182,6 +182,7 @@ OTHERWISE = {
     "runs.nodes_of": "a page of `runs.nodes`, of a state that is at hand",
     "runs.plan_graph": "what `graph` asks, before it is drawn: HTTP compares its name with the one a reader has",
     "workflows.plan_graph": "as of runs",
+    "blobs.head": "the first bytes of `blobs.get`, which HTTP gives for a `Range`",
     "approvals.check_kept": "a rule that `rerun` asks",
 }
 """What a service has and a client has not, with the reason."""

@@ -116,7 +116,7 @@ class MakeLinks(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expires_seconds: Annotated[float, Meta(ge=1, le=365 * DAY)] = 7 * DAY
 
 
-@routes.post("/approvals/{approval_id}/links", Permission.KEYS_ADMIN, s.ApprovalLinks, status=201)
+@routes.post("/approvals/{approval_id}/links", Permission.KEYS_ADMIN, s.ApprovalLinks, status=201, secret=True)
 async def make_links(call: Call, body: MakeLinks) -> Any:
     """Make two links by which one approver can decide an approval: one approves, the other rejects.
 

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from perdure.access import Permission, Principal
 from perdure.api.bodies import BODY
+from perdure.api.compression import compressed
 from perdure.api.parameters import idempotency_key
 from perdure.api.problem_details import Broken, problem
 from perdure.api.request_reader import Body, NoQuery, Query, read_body, read_query
@@ -103,6 +104,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Media types of a body that the handler reads by itself."""
     signed: type[Body] | None
     """The struct of a signed body, which the handler reads once it has verified the signature."""
+    secret: bool
+    """The answer shows a secret, and is not compressed."""
 
     @property
     def lists(self) -> bool:
@@ -131,6 +134,9 @@ class Routes:
     def get(self, path: str, permission: Permission | None, answer: Any, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("GET", path, permission, {200: answer}, **more)
 
+    def head(self, path: str, permission: Permission | None) -> Callable[[Handler], Handler]:
+        return self._add("HEAD", path, permission, {200: None})
+
     def post(self, path: str, permission: Permission | None, answer: Any, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("POST", path, permission, {more.pop("status", 200): answer}, **more)
 
@@ -154,6 +160,7 @@ class Routes:
         needs_body: bool = True,
         sends: tuple[str, ...] = (),
         signed: type[Body] | None = None,
+        secret: bool = False,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             kinds = typing.get_type_hints(handler)
@@ -171,6 +178,7 @@ class Routes:
                 audited=audited and method not in _SAFE,
                 sends=sends,
                 signed=signed,
+                secret=secret,
             )
             self.endpoints.append(endpoint)
             return handler
@@ -239,7 +247,8 @@ async def _call(site: Site, endpoint: Endpoint, request: Request, request_id: st
         # If it cannot be recorded, the caller hears of that, and not that all is well.
         target, noted = call.object[:500], call.noted
         await site.audit.record(principal, endpoint.name, target, after=noted, request_id=request_id)
-    return _respond(endpoint, result, request)
+    response = _respond(endpoint, result, request)
+    return response if endpoint.secret else await compressed(request, response, principal.tenant)
 
 
 def _check_path(request: Request) -> None:

@@ -34,7 +34,7 @@ class CreateKey(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expires_seconds: Annotated[float, Meta(gt=0, le=3.2e9)] | None = None
 
 
-@routes.post("/keys", KEYS, s.IssuedKey, status=201)
+@routes.post("/keys", KEYS, s.IssuedKey, status=201, secret=True)
 async def create_key(call: Call, body: CreateKey) -> Any:
     """Make an API key for your tenant. The key itself is in this answer and is never shown again."""
     view = await call.service.keys.create(

@@ -12,6 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from perdure.access import RateLimited, Unauthenticated
+from perdure.api.byte_ranges import RangeUnsatisfiable
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.model import DefinitionError
 from perdure.service.errors import Invalid, Overloaded, Trouble
@@ -29,6 +30,7 @@ TITLES = {
     409: "Conflict",
     413: "Content too large",
     415: "Unsupported media type",
+    416: "Range not satisfiable",
     421: "Misdirected request",
     422: "Invalid content",
     429: "Too many requests",
@@ -132,6 +134,8 @@ def _headers(error: PerdureError) -> dict[str, str]:
     match error:
         case Unauthenticated():
             return {"WWW-Authenticate": 'Bearer realm="perdure"'}
+        case RangeUnsatisfiable():
+            return {"Content-Range": f"bytes */{error.size}"}
         case RateLimited():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
         case StoreUnavailable() | Overloaded():

@@ -11,9 +11,11 @@ from starlette.responses import Response
 from perdure.access import Permission
 from perdure.api import schemas as s
 from perdure.api.blob_schemas import BlobPut, BlobStat
+from perdure.api.byte_ranges import wanted_range
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
 from perdure.api.request_reader import media_type, read_bytes
+from perdure.api.revalidation import is_known
 from perdure.service.system import count_workers
 
 routes = Routes("system")
@@ -92,12 +94,49 @@ async def stat_blob(call: Call) -> Any:
     return await call.service.blobs.stat(call.path("hash"))
 
 
-@routes.get("/blobs/{hash:path}", Permission.BLOBS_READ, BYTES)
+@routes.get("/blobs/{hash:path}", Permission.BLOBS_READ, BYTES, also={206: BYTES, 304: None})
 async def get_blob(call: Call) -> Response:
-    """Get the content of a blob, byte for byte as it was stored."""
-    data = await call.service.blobs.get(call.path("hash"))
+    """Get the content of a blob, byte for byte as it was stored, or with `Range` a part of it."""
+    ref = call.path("hash")
+    asked = call.request.headers
+    if "range" not in asked and "if-none-match" not in asked:
+        return _content(await call.service.blobs.get(ref), _tag(ref))
+    size = (await call.service.blobs.stat(ref))["size"]
+    tag = _tag(ref)
+    if is_known(call.request, tag):
+        return Response(status_code=304, headers=_about(tag))
+    part = wanted_range(call.request, size, tag)
+    if part is None:
+        return _content(await call.service.blobs.get(ref), tag)
+    first, end = part
+    data = await (call.service.blobs.get(ref) if first else call.service.blobs.head(ref, end))
+    headers = {**_about(tag), "Content-Range": f"bytes {first}-{end - 1}/{size}"}
+    return Response(data[first:end], 206, headers, BYTES)
+
+
+@routes.head("/blobs/{hash:path}", Permission.BLOBS_READ)
+async def head_blob(call: Call) -> Response:
+    """Get the headers that the content of a blob would come with: its size, and its tag."""
+    ref = call.path("hash")
+    size = (await call.service.blobs.stat(ref))["size"]
+    response = Response(headers=_about(_tag(ref)), media_type=BYTES)
+    response.headers["Content-Length"] = str(size)
+    return response
+
+
+def _tag(ref: str) -> str:
+    """The content never changes under its hash, so the hash is the tag."""
+    return ref.removeprefix("cas://")
+
+
+def _about(tag: str) -> dict[str, str]:
     # Whatever the blob is, no browser may take it for a page of this server (X25).
-    return Response(data, headers={"Content-Disposition": "attachment"}, media_type=BYTES)
+    attached = {"Content-Disposition": "attachment", "Accept-Ranges": "bytes"}
+    return {**attached, "ETag": f'"{tag}"', "Cache-Control": "private, no-cache"}
+
+
+def _content(data: bytes, tag: str) -> Response:
+    return Response(data, headers=_about(tag), media_type=BYTES)
 
 
 @routes.post("/blobs", Permission.BLOBS_WRITE, BlobPut, status=201, sends=(BYTES,))

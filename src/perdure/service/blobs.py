@@ -24,6 +24,13 @@ class Blobs:
         except (BlobMissing, InvalidBlobRef) as error:
             raise _missing(ref, error) from None
 
+    async def head(self, ref: str, count: int) -> bytes:
+        """The first bytes of a blob, which are not checked against its hash."""
+        try:
+            return await self._contents.blobs.head(self._tenant, full_ref(ref), count)
+        except (BlobMissing, InvalidBlobRef) as error:
+            raise _missing(ref, error) from None
+
     async def stat(self, ref: str) -> View:
         """The size of a blob, and when it was last put."""
         try:
