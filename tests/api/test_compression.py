@@ -73,11 +73,14 @@ async def test_answers_that_show_a_secret_are_not_compressed(server, monkeypatch
 
 
 async def test_a_large_answer_is_compressed_in_a_thread(server, monkeypatch):
-    used = []
+    used: list[str] = []
     real = compression._pack
-    monkeypatch.setattr(
-        compression, "_pack", lambda body: (used.append(threading.current_thread().name), real(body))[1]
-    )
+
+    def pack(body):
+        used.append(threading.current_thread().name)
+        return real(body)
+
+    monkeypatch.setattr(compression, "_pack", pack)
     await server.ok("/workflows", LONG)
     await server.ok("/workflows/long/graph")
     assert used == [threading.current_thread().name]
