@@ -107,7 +107,7 @@ ALLOWED: dict[str, set[str]] = {
     "testing": BASE | {"kernel", "expressions", "outcomes", "simulation", "sources"},
     # every operation, whoever asks: the API and the command line call it
     "service": BASE
-    | {"kernel", "contents", "threads", "runtime", "engine", "archive", "access", "drawing"}
+    | {"kernel", "contents", "threads", "weight", "runtime", "engine", "archive", "access", "drawing"}
     | PORTS
     | MIDDLE,
     "web": set(),  # built files, and the headers under which browsers run them

@@ -34,6 +34,10 @@ async def test_large_json_and_pictures_are_sent_with_gzip_to_a_client_that_takes
         assert gzip.decompress(data) == text
         assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
         assert plain.headers["content-type"] == packed.headers["content-type"]
+    listed, _ = await raw(server, "/node-types", "gzip")
+    assert (listed.headers["content-encoding"], listed.headers["etag"][:3]) == ("gzip", 'W/"')
+    known, _ = await raw(server, "/node-types", "gzip", **{"If-None-Match": listed.headers["etag"]})
+    assert known.status_code == 304
     small, _ = await raw(server, "/me", "gzip")
     assert "content-encoding" not in small.headers
     first, _ = await raw(server, "/workflows/long/graph", "gzip")

@@ -10,8 +10,10 @@ from perdure.access import Permission
 from perdure.api import reading_schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.film_schemas import Film
-from perdure.api.parameters import AFTER_DESCRIPTION, Sequence
+from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence
 from perdure.api.request_reader import Query
+from perdure.api.schemas import NodeState
+from perdure.api.value_schemas import MapItemPage, NodeInput, Slice
 from perdure.service.films import MOST_ROWS
 
 routes = Routes("runs")
@@ -43,3 +45,83 @@ async def film(call: Call, query: ReadFilm) -> Any:
     `pending`. The other rows are those of items and of iterations that are over.
     """
     return await call.service.runs.film(call.path("run_id"), after=query.after, limit=query.limit, cursor=query.cursor)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+Visit = Annotated[int, Meta(description="Which visit; without, the newest.", ge=1, le=2**31)]
+Item = Annotated[int, Meta(description="An item of a map, from 0.", ge=0, le=2**31)]
+
+
+class CutValue(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pointer: Annotated[
+        str, Meta(description="A JSON pointer to the part, such as `/lines/0`; empty: the whole.", max_length=4000)
+    ] = ""
+    offset: Annotated[int, Meta(description="From this entry, or character of a text, on.", ge=0, le=2**40)] = 0
+    limit: Annotated[
+        int, Meta(description="At most so many entries, or a hundred times as many characters.", ge=1, le=1000)
+    ] = 100
+
+
+class CutOutput(CutValue, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    visit: Visit | None = None
+    item: Item | None = None
+    at: EventNumber | None = None
+
+
+class ReadInput(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    visit: Visit | None = None
+    attempt: Annotated[int, Meta(description="By the number its events have.", ge=1, le=2**31)] | None = None
+    item: Item | None = None
+    at: EventNumber | None = None
+
+
+class ListItems(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    visit: Visit | None = None
+    state: Annotated[NodeState, Meta(description="Only items in this state.")] | None = None
+    limit: Limit = 100
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,15}$")] | None = None
+
+
+@routes.get("/runs/{run_id}/nodes/{node}/input", READ, NodeInput)
+async def node_input(call: Call, query: ReadInput) -> Any:
+    """Get what a node was given: its rendered config, with secrets masked, and its inputs."""
+    which: dict[str, Any] = {"visit": query.visit, "attempt": query.attempt, "item": query.item, "at": query.at}
+    return await call.service.runs.node_input(call.path("run_id"), call.path("node"), **which)
+
+
+@routes.get("/runs/{run_id}/nodes/{node}/output", READ, Slice)
+async def node_output(call: Call, query: CutOutput) -> Any:
+    """Get a part of what a node gave, one level deep: entries of an object or a list, or a piece of a text."""
+    which: dict[str, Any] = {"visit": query.visit, "item": query.item, "at": query.at}
+    return await call.service.runs.node_output(call.path("run_id"), call.path("node"), **which, **_part(query))
+
+
+@routes.get("/runs/{run_id}/inputs", READ, Slice)
+async def inputs(call: Call, query: CutValue) -> Any:
+    """Get a part of the inputs of a run, one level deep."""
+    return await call.service.runs.inputs(call.path("run_id"), **_part(query))
+
+
+@routes.get("/runs/{run_id}/outputs", READ, Slice)
+async def outputs(call: Call, query: CutValue) -> Any:
+    """Get a part of the outputs of a run, one level deep."""
+    return await call.service.runs.outputs(call.path("run_id"), **_part(query))
+
+
+@routes.get("/runs/{run_id}/nodes/{node}/items", READ, MapItemPage)
+async def items(call: Call, query: ListItems) -> Any:
+    """List the items of a map, in order, with the sizes of their outputs."""
+    pages = call.service.runs.items(
+        call.path("run_id"),
+        call.path("node"),
+        visit=query.visit,
+        state=query.state,
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    return await pages.first()
+
+
+def _part(query: CutValue) -> dict[str, Any]:
+    return {"pointer": query.pointer, "offset": query.offset, "limit": query.limit}

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.client import views as v
 from perdure.client.http_calls import Call, get, read_text
-from perdure.client.operations import operation
+from perdure.client.operations import Page, listing, operation
 
 
 class RunReadingsCalls:
@@ -45,3 +45,60 @@ class RunReadingsCalls:
         """Every change of a node's state behind event `after`, as columns: the last row about a node that is `shown` is
         what a view of the run has for it. About `limit` rows; `next_cursor` is where the next ones begin."""
         return get("runs", run_id, "film", after=after, limit=limit, cursor=cursor)
+
+    @operation
+    def node_input(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        attempt: int | None = None,
+        item: int | None = None,
+        at: int | None = None,
+    ) -> Call[v.NodeInput]:
+        """What a node was given: its rendered config, secrets masked, and its inputs; of a visit, of an item of a map, of
+        an attempt by the number its events have."""
+        return get("runs", run_id, "nodes", node, "input", visit=visit, attempt=attempt, item=item, at=at)
+
+    @operation
+    def node_output(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        item: int | None = None,
+        at: int | None = None,
+        pointer: str = "",
+        offset: int = 0,
+        limit: int = 100,
+    ) -> Call[v.Slice]:
+        """A part of what a node gave, one level deep: the entries of an object or a list, or a piece of a text."""
+        which = {"visit": visit, "item": item, "at": at}
+        part = {"pointer": pointer, "offset": offset, "limit": limit}
+        return get("runs", run_id, "nodes", node, "output", **which, **part)
+
+    @operation
+    def inputs(self, run_id: str, *, pointer: str = "", offset: int = 0, limit: int = 100) -> Call[v.Slice]:
+        """A part of the inputs of a run, as of the output of a node."""
+        return get("runs", run_id, "inputs", pointer=pointer, offset=offset, limit=limit)
+
+    @operation
+    def outputs(self, run_id: str, *, pointer: str = "", offset: int = 0, limit: int = 100) -> Call[v.Slice]:
+        """A part of the outputs of a run, as of the output of a node."""
+        return get("runs", run_id, "outputs", pointer=pointer, offset=offset, limit=limit)
+
+    @listing
+    def items(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Call[Page[v.MapItem]]:
+        """The items of a map, in order, with the sizes of their outputs; of one state, if that is given."""
+        return get("runs", run_id, "nodes", node, "items", visit=visit, state=state, limit=limit, cursor=cursor)

@@ -13,12 +13,19 @@ import msgspec
 
 from perdure.drawing import Direction
 from perdure.kernel.seen import JOURNAL
+from perdure.kernel.segments import BlobRef
+from perdure.kernel.state import State
+from perdure.runtime.coordinator.parked import describe
 from perdure.service.films import MOST_ROWS, film_of
 from perdure.service.history import state_at
+from perdure.service.node_values import Which, get_activation, get_output, items_of, seq_of_attempt
+from perdure.service.pages import listing
 from perdure.service.pictures import Graph, draw_run
 from perdure.service.run_definitions import definition_of, names_of
+from perdure.service.slices import Part, cut
 from perdure.service.starts import Starts
 from perdure.service.views import View
+from perdure.threads import aside
 
 
 class Readings(Starts):
@@ -59,3 +66,83 @@ class Readings(Starts):
         `next_cursor` is where the next ones begin."""
         record = await self._tenancy.get_run(run_id)
         return await film_of(self._engine, record, after if cursor is None else int(cursor), limit)
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    async def node_input(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        attempt: int | None = None,
+        item: int | None = None,
+        at: int | None = None,
+    ) -> View:
+        """What a node was given: its rendered config, secrets masked, and its inputs; of a visit, of an item of a map, of
+        an attempt by the number its events have. Or the problem why that cannot be derived."""
+        which = Which(node=node, visit=visit, item=item)
+        state = await self._state(run_id, at)
+        found = get_activation(state, which)
+        if attempt is not None:
+            record = await self._tenancy.get_run(run_id)
+            state = await state_at(
+                self._engine, record, await seq_of_attempt(self._engine, record, found, which, attempt)
+            )
+            found = state.activations[found.key]
+        given = await describe(self._engine.registry, self._engine.blobs, state, found, undo=False)
+        about = {"visit": found.visit, "attempt": found.attempt, "scope": list(found.scope), "item": item}
+        return {"run_id": run_id, "node": node, **about, **given}
+
+    async def node_output(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        item: int | None = None,
+        at: int | None = None,
+        pointer: str = "",
+        offset: int = 0,
+        limit: int = 100,
+    ) -> View:
+        """A part of what a node gave, one level deep: the entries of an object or a list, or a piece of a text."""
+        state = await self._state(run_id, at)
+        value = get_output(state, Which(node=node, visit=visit, item=item))
+        return await self._cut(state, value, pointer, offset, limit)
+
+    async def inputs(self, run_id: str, *, pointer: str = "", offset: int = 0, limit: int = 100) -> View:
+        """A part of the inputs of a run, as of the output of a node."""
+        state = await self._state(run_id, None)
+        return await self._cut(state, {} if state.inputs is None else state.inputs, pointer, offset, limit)
+
+    async def outputs(self, run_id: str, *, pointer: str = "", offset: int = 0, limit: int = 100) -> View:
+        """A part of the outputs of a run, as of the output of a node."""
+        state = await self._state(run_id, None)
+        value = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
+        return await self._cut(state, value, pointer, offset, limit)
+
+    @listing
+    async def items(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> View:
+        """A page of the items of a map, in order, with the sizes of their outputs; of one state, if that is given."""
+        found = await self._state(run_id, None)
+        seen = await self._engine.work_reports.of(found)
+        after = -1 if cursor is None else int(cursor)
+        return await aside(found.tenant, items_of, found, Which(node=node, visit=visit), state, after, limit, seen)
+
+    async def _state(self, run_id: str, at: int | None) -> State:
+        record = await self._tenancy.get_run(run_id)
+        return await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
+
+    async def _cut(self, state: State, value: Any, pointer: str, offset: int, limit: int) -> View:
+        part = Part(pointer=pointer, offset=offset, limit=limit)
+        return await cut(self._engine.contents, state.tenant, value, part)

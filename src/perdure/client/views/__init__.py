@@ -83,6 +83,7 @@ from perdure.client.views.graph_views import (
 from perdure.client.views.list_views import BucketCount, GroupCount, RunCounts
 from perdure.client.views.reading_views import RunDefinition, RunPatch
 from perdure.client.views.session_views import Session
+from perdure.client.views.value_views import Entry, MapItem, NodeInput, Slice, ValueKind
 
 __all__ = [
     "Alias",
@@ -108,6 +109,7 @@ __all__ = [
     "DefinitionChanges",
     "Delegation",
     "Difference",
+    "Entry",
     "Error",
     "Event",
     "Explanation",
@@ -123,9 +125,11 @@ __all__ = [
     "Line",
     "LogLine",
     "ManyChanged",
+    "MapItem",
     "Me",
     "Node",
     "NodeDetails",
+    "NodeInput",
     "NodeItem",
     "NodeState",
     "NodeType",
@@ -149,9 +153,11 @@ __all__ = [
     "RunState",
     "RunSummary",
     "Session",
+    "Slice",
     "Step",
     "Validated",
     "ValidatedWith",
+    "ValueKind",
     "Worker",
     "Workflow",
     "WorkflowDeleted",
