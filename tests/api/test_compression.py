@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from perdure.api import compression
-from perdure.api.compression import takes_gzip
+from perdure.api.compression import accepts_gzip
 from tests.api.helpers import API, serving
 from tests.api.test_people import asking, pending
 from tests.engine.helpers import transform, workflow
@@ -61,7 +61,7 @@ async def test_large_json_and_pictures_are_sent_with_gzip_to_a_client_that_takes
     ],
 )
 def test_what_a_client_takes(accepted, takes):
-    assert takes_gzip(accepted) is takes
+    assert accepts_gzip(accepted) is takes
 
 
 async def test_answers_that_show_a_secret_are_not_compressed(server, monkeypatch):

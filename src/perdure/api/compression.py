@@ -30,7 +30,7 @@ async def compressed(request: Request, response: Response, tenant: str) -> Respo
     if len(body) <= LEAST_BYTES or kind not in _KINDS or "content-encoding" in response.headers:
         return response
     response.headers["Vary"] = "Accept-Encoding"
-    if not takes_gzip(request.headers.get("accept-encoding", "")):
+    if not accepts_gzip(request.headers.get("accept-encoding", "")):
         return response
     packed = _pack(body) if len(body) <= _INLINE_BYTES else await aside(tenant, _pack, bytes(body))
     response.body = packed
@@ -41,7 +41,7 @@ async def compressed(request: Request, response: Response, tenant: str) -> Respo
     return response
 
 
-def takes_gzip(accepted: str) -> bool:
+def accepts_gzip(accepted: str) -> bool:
     """Whether a client that sent this `Accept-Encoding` takes gzip. A weight of 0 means that it does not."""
     weights = {}
     for part in accepted.lower().split(","):
