@@ -57,6 +57,7 @@ from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.runs import Runs
 from perdure.runtime.server_time import ServerTime
 from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.triggers import Triggers
 from perdure.runtime.worker import capture
 from perdure.runtime.worker.claim_file import Claims, Owner, describe_process, root_of, this_process
 from perdure.runtime.worker.logs import LogKeeper
@@ -149,6 +150,7 @@ class Engine:
             coordinator=lambda: self.coordinator,
             take_over=lambda: self.hold(work=False),
         )
+        self.triggers = Triggers(self.runs, self.library, clock)
         ask_workers = None if remote is None else self._list_workers
         self.work_reports = WorkReports(clock, self._tempo.dead_seconds, claims, lambda: self.worker, ask_workers)
 

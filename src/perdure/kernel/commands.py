@@ -382,7 +382,8 @@ class Need(msgspec.Struct, frozen=True):
 
 class MomentsAsked(msgspec.Struct, frozen=True, kw_only=True):
     """What `moments` is about. The answer is `{"moments": [[nominal, due, previous, next], …], "next": due or None, "more": bool}`:
-    those after `since` that are due by `until`, at most so many, in order; and when the one after them is due."""
+    those after `since` that are due by `until`, at most so many, in order; and when the one after them is due. With `more` there
+    are further ones to find; `upto`, if given, is as far as was looked though no moment is there."""
 
     trigger: str
     spec: Any

@@ -182,7 +182,9 @@ def _turn_page(d: Decider, node: str, box: Mailbox, number: int, lane: Lane) -> 
         pause(d, "bad_schedule")
         return
     moments: list[list[Any]] = verdict.value["moments"]
-    upto = moments[-1][0] if verdict.value.get("more") else lane.until
+    upto = lane.until
+    if verdict.value.get("more"):
+        upto = max([*(moment[0] for moment in moments[-1:]), verdict.value.get("upto") or lane.cursor])
     runs = [(moment, run_of_moment(box.trigger, moment[0], lane.round)) for moment in moments]
     known = [moment[0] for moment, run_id in runs if run_id in box.seen]
     if known:

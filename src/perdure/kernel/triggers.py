@@ -123,13 +123,11 @@ def look(d: Decider, node: str, box: Mailbox) -> float | None:
         pause(d, "bad_schedule")
         return None
     found: list[list[Any]] = verdict.value["moments"]
-    more = bool(verdict.value.get("more"))
-    if not found:
-        following: float | None = verdict.value["next"]
-        return following
-    kept = _sift(d, node, box, found, more=more)
-    _receive(d, node, box, kept, found[-1][0])
-    return d.at if more else verdict.value["next"]
+    more, following = bool(verdict.value.get("more")), verdict.value["next"]
+    upto = max([cursor, *(moment[0] for moment in found[-1:]), verdict.value.get("upto") or cursor])
+    if upto > cursor:
+        _receive(d, node, box, _sift(d, node, box, found, more=more), upto)
+    return d.at if more else following
 
 
 def _sift(d: Decider, node: str, box: Mailbox, found: list[list[Any]], *, more: bool) -> list[list[Any]]:

@@ -119,6 +119,9 @@ class Runs:
             raise NotFound(f"there is no run {run_id}; `perdure runs list` shows those there are")
         return await self.state_of(record)
 
+    async def exists(self, run_id: str) -> bool:
+        return await self._journal.find_run(run_id) is not None
+
     async def state_of(self, record: RunRecord) -> State:
         return await look(self._journal, self._library, record)
 

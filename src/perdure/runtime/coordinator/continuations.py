@@ -13,6 +13,7 @@ import msgspec
 from perdure.kernel import commands as c
 from perdure.kernel.segments import HasSegments, has_refs, pack, refuse, unpack
 from perdure.kernel.state import State
+from perdure.kernel.values import Fired
 from perdure.model.ir import IR
 
 
@@ -52,6 +53,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str = ""
     sealed_for: str = ""
     asked_by: tuple[str, ...] = ()
+    trigger: Fired | None = None
+    mailboxes: tuple[c.Carried, ...] = ()
     by: str = ""
     """The requester who started the first run of the chain, and thereby asked for this one too."""
     refs: bool = False
@@ -77,6 +80,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             correlation_id=self.correlation_id,
             sealed_for=self.sealed_for,
             asked_by=self.asked_by,
+            trigger=self.trigger,
+            mailboxes=self.mailboxes,
         )
 
 
@@ -93,6 +98,8 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         signals=effect.signals,
         signals_seen=effect.signals_seen,
         pauses=effect.pauses,
+        trigger=state.trigger,
+        mailboxes=effect.mailboxes,
         alias=state.alias,
         correlation_id=state.correlation_id,
         sealed_for=state.seal_name,
@@ -119,6 +126,9 @@ def _each_value(continuation: Continuation, change: Callable[..., Any]) -> Conti
             msgspec.structs.replace(one, output=change(one.output, secrets=False)) for one in continuation.adopted
         ),
         signals=tuple((name, change(payload, secrets=False)) for name, payload in continuation.signals),
+        mailboxes=tuple(
+            msgspec.structs.replace(one, inputs=change(one.inputs, secrets=False)) for one in continuation.mailboxes
+        ),
     )
 
 

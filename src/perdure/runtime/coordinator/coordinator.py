@@ -59,6 +59,7 @@ from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
 from perdure.runtime.coordinator.resumptions import Resumptions, resumed
 from perdure.runtime.coordinator.rulings import Rulings
+from perdure.runtime.coordinator.stops import pass_end_on, put_stop
 from perdure.runtime.forms import Forms
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import AT_ONCE, beside, insist, side_by_side
@@ -430,6 +431,7 @@ class Coordinator:
         if isinstance(message, BeginAsked):
             await self.transport.grant_begin(message.request.task.task_id, False, message.request.ask)
         if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: no run is left to hear it
+            await pass_end_on(self.journal, message.run_id, message.body)
             await self.journal.delete_notices([message.notice_id])
         if isinstance(message, Asked):
             batch.answer(message, c.Refused("not_found", f"there is no run {message.run_id}"))
@@ -563,7 +565,9 @@ class Coordinator:
                 case c.StartChild() | c.StopChild():
                     self.children.put(loaded, effect)
                 case c.StartMore():
-                    self._start_more(effect.address)
+                    self.put(Asked.for_items(effect.address, self.clock.now()))  # behind what waits in the inbox
+                case c.StopRun() if not await put_stop(self.journal, effect):
+                    self.put(Resumed(loaded.state.run_id, None))
                 case _:
                     pass
         if stops:
@@ -573,11 +577,6 @@ class Coordinator:
                 self.publisher.limiter.done(name)
         await self.children.act()
         self.memory.rest(loaded)
-
-    def _start_more(self, address: Address) -> None:
-        """Put the next items of a map behind what waits in the inbox."""
-        more = c.NextItems(at=self.clock.now(), address=address)
-        self.put(Asked(address.run_id, lambda state: more, None))
 
     async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
         """Quarantine a run that cannot be understood, and answer the messages of this batch that concern it. `at` is

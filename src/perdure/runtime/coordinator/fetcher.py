@@ -31,6 +31,7 @@ from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.messages import Message, TimerDue
+from perdure.runtime.coordinator.targets import NeedsTarget, Target
 from perdure.sandbox import SandboxUnavailable
 from perdure.threads import aside
 
@@ -189,7 +190,11 @@ def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:
         await library.fetch(need.name)
         return Fetched(True)
 
-    return {NeedsDefinition: fetch}
+    async def look_up(tenant: str, need: NeedsTarget) -> Fetched:
+        found = await library.find_target(tenant, need.workflow)
+        return Fetched(None if found is None else Target(*found))
+
+    return {NeedsDefinition: fetch, NeedsTarget: look_up}
 
 
 def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotAtHand], Source]:

@@ -131,7 +131,9 @@ class Handling:
                     self._memory.runs.pop(message.run_id, None)
                 batch.answer(message, refused if refused is not None else loaded.state.state.value)
             case Noticed():
-                decide(loaded, message.command(clock.now()))
+                refused = decide(loaded, message.command(clock.now()))
+                if refused is not None and refused.code == "continued":  # in one commit: it goes on to the successor
+                    loaded.notices.append((refused.continued_as, message.body))
                 if message.notice_id:
                     loaded.notices_consumed.append(message.notice_id)
             case BeginAsked():

@@ -78,6 +78,14 @@ class Library:
         found = await self._journal.find_workflow(name, version, tenant=tenant)
         return None if found is None else await self.get(found.ir_hash)
 
+    async def find_target(self, tenant: str, workflow: str) -> tuple[int, IR] | None:
+        """The version and IR that a reference means: `name`, the highest, or `name@3`."""
+        name, _, version = workflow.partition("@")
+        if version and not version.isdigit():
+            return None
+        found = await self._journal.find_workflow(name, int(version) if version else None, tenant=tenant)
+        return None if found is None else (found.version, await self.get(found.ir_hash))
+
     async def get_now(self, name: str) -> IR:
         """`get` for a coordinator, which waits for no blob: raises NeedsDefinition instead."""
         found = self._irs.get(name)

@@ -18,13 +18,16 @@ from perdure.errors import NotFound, PerdureError, StoreUnavailable
 from perdure.expressions.run_inputs import find_unknown
 from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
 from perdure.kernel import commands as c
+from perdure.kernel import events as e
 from perdure.kernel import reruns
 from perdure.kernel.segments import has_refs
 from perdure.kernel.state import State
+from perdure.kernel.values import Fired
 from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
 from perdure.runtime.coordinator.continuations import read_continuation
 from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.firings import Begins, read_firing
 from perdure.runtime.coordinator.loaded import load
 from perdure.runtime.coordinator.messages import Asked, Noticed
 from perdure.runtime.coordinator.requests import (
@@ -36,6 +39,7 @@ from perdure.runtime.coordinator.requests import (
     encode_reply,
     encode_request,
     key_outlived,
+    read_mailbox_command,
 )
 from perdure.runtime.coordinator.rulings import MANY_NODES
 from perdure.runtime.filled_inputs import fill_in_aside
@@ -57,6 +61,9 @@ after a higher one, as long as the statement takes that writes it."""
 _LATELY_SECONDS = 3.0
 _EVERYTHING_SECONDS = 30.0
 """How often they are read from the first one, for a statement that took longer."""
+
+_EARLY_LOOKS = 600
+"""How often a command of a trigger is looked at for a run that is about to begin, before it counts as answered."""
 
 
 class Listener:
@@ -83,6 +90,8 @@ class Listener:
         """The highest notice below which none came lately."""
         self._recent_at = 0.0
         self._everything_at = 0.0
+        self._early: dict[str, int] = {}
+        """How often commands were looked at whose runs are not there yet."""
         self._noticed = asyncio.Event()
         self._outages = OutageLog(clock, logger, "requests cannot be read")
         coordinator.notice_written = self.look_soon
@@ -165,11 +174,31 @@ class Listener:
             reply, made = await self._decide(command)
             if reply.code == "moved":  # the process that holds the run now finds the command too
                 return
+            if await self._passed_on(command, reply):
+                continue
             if not made:  # a command that made a run was answered in that commit
                 # Crash here: what changed the run is answered with that change; the rest is decided again.
                 await self._journal.answer_command(command.command_id, encode_reply(reply))
         if self._answered is not None:
             await self._answered([command.command_id for command in commands])
+
+    async def _passed_on(self, command: Command, reply: Reply) -> bool:
+        """Deal with a refusal that nobody waits for: what a trigger asks for is asked of the run that has gone on (rule 52), and,
+        if its run is only about to begin, again. True: there is no answer yet."""
+        if not command.command_id.startswith(("start:", "overlap:")):
+            return False
+        if reply.code == "continued":
+            request = msgspec.structs.replace(decode_request(command.body), run_id=reply.continued_as)
+            # Crash after this: putting the same command again changes nothing.
+            await self._journal.put_command(
+                request.run_id, encode_request(request), command_id=f"{command.command_id}>{request.run_id}"
+            )
+            return False
+        tried = self._early.pop(command.command_id, 0) + 1
+        if reply.code != "not_found" or tried > _EARLY_LOOKS:
+            return False
+        self._early[command.command_id] = tried
+        return True
 
     async def _try_to_tell(self, notice: Notice) -> None:
         """Pass on one notice: if it cannot be understood, the other notices and the process go on (X34)."""
@@ -185,8 +214,12 @@ class Listener:
             )
 
     async def _tell(self, notice: Notice) -> None:
-        """Pass on a notice: a child ended, or an endless run goes on as a new one."""
+        """Pass on a notice: a child ended, a trigger starts a run or hears of its end, or an endless run goes on as a new one."""
         coordinator = self._coordinator
+        firing = read_firing(notice.body)
+        if isinstance(firing, Begins):
+            await self._tell_start(notice, firing)
+            return
         try:
             continuation = read_continuation(notice.body)
         except msgspec.ValidationError:
@@ -209,6 +242,43 @@ class Listener:
                 notice_id=number,
             )
         )
+
+    async def _tell_start(self, notice: Notice, begins: Begins) -> None:
+        """Make the run that a trigger decided on: the commit that makes it consumes the notice."""
+        coordinator, run_id, number = self._coordinator, notice.run_id, notice.notice_id
+        if await self._journal.find_run(run_id) is not None:
+            if await self._made_by(run_id) != begins.trigger:  # an older firing of the same item
+                await self._end_firing(run_id, begins, "duplicate")
+            await self._journal.delete_notices([number])
+            return
+        try:
+            ir = await coordinator.library.get(begins.ir)
+        except (NotFound, BlobMissing, BlobDamaged, msgspec.MsgspecError) as error:  # no retry will find it
+            logger.error("%s cannot be started by trigger %s: %s", run_id, begins.name, error, extra={"run_id": run_id})
+            await self._end_firing(run_id, begins, "lost")
+            await self._journal.delete_notices([number])
+            return
+        coordinator.put(
+            Asked(
+                run_id,
+                lambda state: begins.start(run_id, coordinator.clock.now(), ir),
+                starts=True,
+                notice_id=number,
+            )
+        )
+
+    async def _made_by(self, run_id: str) -> Fired | None:
+        (first,) = await self._journal.read_events(run_id, 0, 1)
+        created = e.decode(first.body)
+        return created.trigger if isinstance(created, e.RunCreated) else None
+
+    async def _end_firing(self, run_id: str, begins: Begins, state: str) -> None:
+        """Tell the trigger that a start came to nothing. Crash after this: putting the same command again changes nothing."""
+        ends = [{"run_id": run_id, "number": begins.trigger.number, "state": state}]
+        to = begins.trigger_run
+        request = Request(kind="mailbox", name="end_firing", run_id=to, data={"ends": ends})
+        command_id = f"start:{run_id}:{begins.trigger.number}"
+        await self._journal.put_command(to, encode_request(request), command_id=command_id)
 
     async def _give_up(self, notice: Notice, sender: str, reason: str) -> None:
         """Give up a continuation that cannot begin. The run that left it is told by the coordinator that holds it, and
@@ -269,7 +339,8 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
     if isinstance(answer, Exists):
         return await _existing(coordinator.journal, request, answer)
     if isinstance(answer, c.Refused):
-        return Reply(run_id=request.run_id, code=answer.code, message=answer.message)
+        to = answer.continued_as
+        return Reply(run_id=request.run_id, code=answer.code, message=answer.message, continued_as=to)
     return Reply(run_id=request.run_id, state=answer)
 
 
@@ -291,6 +362,11 @@ async def _gather(
     """What the decision of a request needs: the request with all its inputs, the IR it names, the run it is a rerun
     of, and what it keeps of that."""
     _check_names(request)
+    if request.kind == "mailbox":
+        try:
+            read_mailbox_command(request, 0.0)
+        except ValueError as error:
+            raise _Turned("bad_request", str(error)) from None
     if request.kind == "vote" and request.decision == "approve":
         await _check_vote(coordinator, request)
     source = await _get_source(coordinator, request) if request.kind == "rerun" else None

@@ -32,6 +32,7 @@ from perdure.kernel.state import IntegrityError, NodeState, State
 from perdure.model.extremes import cost
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
+from perdure.runtime.coordinator.firings import end_notice, start_notice
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import (
     approval_row,
@@ -209,13 +210,18 @@ class Loaded:
         return [resolve_letter(self.parked.pop(name)[0], found[name], at, asked.get(name, asked[""])) for name in over]
 
     def _notice(self, effect: c.Effect) -> None:
-        """Tell the end of a run to its parent or its continuation, in the run's own terminal transaction (PROTOCOL 12).
+        """Tell the end of a run to its parent, its trigger or its continuation, in the run's own terminal transaction
+        (PROTOCOL 12); and the start of a run that a trigger decided on, in the transaction that records it.
 
         The notice is made as the end is decided: later in the same batch the run may be retried, and no longer be
         ended.
         """
         if isinstance(effect, c.NotifyParent):
             self.notices.append((effect.parent[0], child_notice(self.state)))
+        elif isinstance(effect, c.StartRun):
+            self.notices.append((effect.run_id, start_notice(self.state, effect)))
+        elif isinstance(effect, c.NotifyTrigger):
+            self.notices.append((effect.trigger.trigger, end_notice(self.state, effect)))
         elif isinstance(effect, c.ContinueRun):
             self.notices.append((effect.run_id, continuation_notice(self.state, effect)))
 

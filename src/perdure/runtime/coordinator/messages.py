@@ -15,6 +15,7 @@ from perdure.kernel.address import Address
 from perdure.kernel.segments import BlobRef, unpack
 from perdure.kernel.state import RunState, State
 from perdure.kernel.values import Error
+from perdure.runtime.coordinator.firings import Ends, read_firing
 from perdure.transport import BeginRequest, Delivery
 
 _GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
@@ -115,9 +116,15 @@ class Asked:
         self.command_id = command_id
         """The command of another process this comes from, answered in the commit it leads to."""
 
+    @classmethod
+    def for_items(cls, address: Address, at: float) -> Asked:
+        """The message that starts the next items of a map."""
+        more = c.NextItems(at=at, address=address)
+        return cls(address.run_id, lambda state: more)
+
 
 class Noticed:
-    """A child run ended."""
+    """A child run ended, or a run that a trigger started."""
 
     __slots__ = ("body", "notice_id", "run_id")
 
@@ -126,7 +133,10 @@ class Noticed:
         self.notice_id = notice_id
         self.body = body
 
-    def command(self, at: float) -> c.EndChild:
+    def command(self, at: float) -> c.EndChild | c.EndFiring:
+        firing = read_firing(self.body)
+        if isinstance(firing, Ends):
+            return firing.command(at)
         fields = msgspec.json.decode(self.body)
         if fields.get("refs"):
             fields["output"] = unpack(fields["output"], secrets=False)

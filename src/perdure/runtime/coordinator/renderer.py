@@ -31,7 +31,8 @@ from perdure.kernel.causal_past import Evidence, Seen, evidence, parents
 from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State
-from perdure.kernel.values import Error
+from perdure.kernel.trigger_run import TRIGGER
+from perdure.kernel.values import Error, Wait
 from perdure.limits import Limit
 from perdure.model.blob_content import join_config
 from perdure.model.extremes import WHY, has_many
@@ -42,6 +43,8 @@ from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registr
 from perdure.runtime.coordinator import gatherer
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.schedules import answer_moments
+from perdure.runtime.coordinator.targets import NeedsTarget, judge_target, target_key
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.vault import Vault
 from perdure.transport import Task
@@ -156,6 +159,8 @@ class Renderer:
         if activation is None or not _is_current(activation, address):
             return None
         about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": address}
+        if state.ir_hashes[-1] == TRIGGER.hash:  # the mailbox has what comes for it
+            return c.Suspend(**about, wait=Wait(kind="trigger"))
         name = self._type_name(state, activation, address.undo)
         found = self._registry.find(name)
         if found is None or found.answer is None:
@@ -427,6 +432,10 @@ class Renderer:
             ir = command.ir
         assert ir is not None
         match question.need.kind:
+            case "moments":
+                return answer_moments(question.evidence)
+            case "target":
+                return self._target(run.tenant, question.evidence)
             case "collect":
                 return self._collect(state, question, command)
             case "outputs":
@@ -436,6 +445,15 @@ class Renderer:
                 may_hold = sensitive or run_ids.is_child(run.id) or sealed_for
                 open_sealed = self._opener(run.tenant, sealed_for or run.id) if may_hold else None
                 return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed, budget)
+
+    def _target(self, tenant: str, asked: c.TargetAsked) -> c.Verdict:
+        at_hand, key = self._at_hand(tenant), target_key(asked.workflow)
+        if key not in at_hand:
+            raise NeedsTarget(asked.workflow)
+        found = at_hand[key]
+        if isinstance(found, Lost):
+            return c.Verdict(error=Error(found.code, f"workflow {asked.workflow}: {found.message}"))
+        return judge_target(asked, found)
 
     def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:
         """A function that opens sealed fields in memory, for conditions and schemas that read them. A child may get

@@ -32,6 +32,7 @@ Kind = Literal[
     "patch",
     "rerun",
     "undelivered",
+    "mailbox",
 ]
 STARTS = frozenset({"start", "rerun"})
 """The requests that make a new run: `run_id` is the id it will have."""
@@ -68,6 +69,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     alias: str = ""
     correlation_id: str = ""
     # undelivered: `to` is the run that was to continue this one, `reason` why it cannot
+    # mailbox: `name` is that of the command, `data` its fields
     # signal
     name: str = ""
     payload: Any = None
@@ -141,6 +143,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return c.Retry(**about, ir=ir, reason=self.reason)
             case "undelivered":
                 return c.Undeliver(**about, to=self.to, error=Error("continuation_failed", self.reason))
+            case "mailbox":
+                return read_mailbox_command(self, at)
             case "rollback":
                 return c.Rollback(**about)
             case "signal":
@@ -205,6 +209,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str = ""
     code: str = ""
     message: str = ""
+    continued_as: str = ""
+    """With the code `continued`: the run that has what this one had (rule 52)."""
     problems: tuple[str, ...] = ()
     """Everything that is wrong with the inputs of a start, the data of a vote, or the config of a requeue."""
 
@@ -222,6 +228,24 @@ async def slim(request: Request, contents: Contents, journal: Journal) -> Reques
         kept["inputs"] = {name: await contents.keep(tenant, one) for name, one in request.inputs.items()}
     packed = {name: pack(value) for name, value in kept.items()}
     return msgspec.structs.replace(request, refs=True, **packed)
+
+
+_MAILBOX: dict[str, type[c.MailboxCommand]] = {
+    "register": c.Register,
+    "deliver": c.Deliver,
+    "fire": c.Fire,
+    "backfill": c.Backfill,
+    "end_firing": c.EndFiring,
+    "settle": c.Settle,
+}
+
+
+def read_mailbox_command(request: Request, at: float) -> c.MailboxCommand:
+    """The command that a request about a trigger names. Raises ValueError (also msgspec.ValidationError) when there is none such."""
+    kind = _MAILBOX.get(request.name)
+    if kind is None or not isinstance(request.data, dict):
+        raise ValueError(f"there is no request {request.name!r} about a trigger")
+    return msgspec.convert({**request.data, "at": at, "by": request.by, "id": request.name}, kind)
 
 
 encode_request = msgspec.json.Encoder().encode
