@@ -8,18 +8,26 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
 import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import asyncpg  # type: ignore[import-untyped]
 import httpx2
 import pytest
 
 from perdure.access.roles import PERMISSIONS
+from perdure.clock import system
 from perdure.journals.postgres import migrate_postgres
+from perdure.secrets.signatures import read_keys, sign
+from perdure.transport import Result
+from perdure.transports.envelopes import Keyring
+from perdure.transports.redis import open_redis
 from tests.api.helpers import API, SECRET, bearer
 from tests.attack import __main__ as attacks
 from tests.attack import corpus
@@ -37,14 +45,20 @@ LONG = attacks.GENERATED in os.environ
 CANARY = "kanarienvogel"
 THEIRS, OURS = bearer("eve", tenant="other"), bearer("ann")
 MUTATIONS = DEFINITIONS = 300
+HOOKS = {"acme": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "other": "another-tenant-has-this-secret"}
+SIGNING_KEY = b"h" * 32
+RIGHT = Keyring({"held": SIGNING_KEY})
 Answer = tuple[int, bytes]
 
 
 class Target:
     """A coordinator with its API, a worker, and what a tenant has there."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, database_url: str, redis: Any, prefix: str) -> None:
         self.port = port
+        self.database_url = database_url
+        self.redis = redis
+        self.prefix = prefix
         self._client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS)
         self.ids: dict[str, str] = {}
         self.parameters: dict[str, list[str]] = {}
@@ -98,16 +112,22 @@ def target(redis_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def _served(postgres: PostgresServer, redis_server: Any, folder: Path) -> Iterator[Target]:
     database = asyncio.run(postgres.create_database())
     asyncio.run(migrate_postgres(postgres.url(database)))
+    prefix = redis_server.new_prefix()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")} | {
         "PYTHONUNBUFFERED": "1",
         "PERDURE_DATABASE_URL": postgres.url(database),
         "PERDURE_REDIS_URL": redis_server.url,
-        "PERDURE_REDIS_PREFIX": redis_server.new_prefix(),
-        "PERDURE_SIGNING_KEYS": "held:" + base64.b64encode(b"h" * 32).decode(),
+        "PERDURE_REDIS_PREFIX": prefix,
+        "PERDURE_SIGNING_KEYS": "held:" + base64.b64encode(SIGNING_KEY).decode(),
         "PERDURE_BLOB_URL": f"file:{folder / 'blobs'}",
         "PERDURE_AUTH": "keys,jwt",
         "PERDURE_JWT_SECRET": SECRET,
+        "PERDURE_SECRETS_FILE": str(folder / "secrets.toml"),
     }
+    (folder / "secrets.toml").write_text(
+        "".join(f'[[scope]]\ntenant = "{tenant}"\nsecrets = {{ hook = "{key}" }}\n' for tenant, key in HOOKS.items())
+    )
+    (folder / "secrets.toml").chmod(0o600)
     processes = [
         Process(words[0], words, environment, folder / f"{words[0]}.log")
         for words in (["serve", "--port", "0"], ["worker", "--concurrency", "20"])
@@ -115,7 +135,8 @@ def _served(postgres: PostgresServer, redis_server: Any, folder: Path) -> Iterat
     try:
         for process in processes:
             process.start()
-        made = Target(wait_until(lambda: _port(processes[0]), "it serves", 30))
+        port = wait_until(lambda: _port(processes[0]), "it serves", 30)
+        made = Target(port, postgres.url(database), redis_server, prefix)
         with contextlib.closing(made):
             _furnish(made)
             yield made
@@ -308,6 +329,196 @@ def test_no_run_calls_inside(target, record_property):
             inside.append((url, answer.text[:200]))
     record_property("attacks", len(tried))
     assert inside == []
+
+
+def _asking(target: Target, quorum: int = 1) -> str:
+    """A new approval of tenant acme, which another system was told of."""
+    notify = {"url": "https://hooks.example/approvals", "secret": "hook"}
+    ask = {"id": "ask", "type": "human", "config": {"notify": notify, "quorum": quorum}}
+    run = target.request("POST", "/runs", json={"definition": {"name": "hooked", "nodes": [ask]}}).json()
+    found = wait_until(
+        lambda: target.request("GET", "/approvals", params={"run_id": run["run_id"]}).json()["items"], "it asks"
+    )
+    return str(found[0]["approval_id"])
+
+
+def _callback(
+    approval: str, *, key: str = "acme", name: str = "m1", late: float = 0.0, sent_to: str = "", **more: Any
+) -> tuple[str, bytes, dict[str, str]]:
+    """The path, body and headers of a signed callback; `more` is added to the body."""
+    body = json.dumps({"decision": "approve", "approval_id": approval, **more}).encode()
+    signed = sign(read_keys(HOOKS[key]), name, int(system.now() - late), body)
+    return f"/hooks/approvals/{quote(sent_to or approval, safe='')}", body, signed
+
+
+def _forged_callbacks(mine: str, second: str) -> Iterator[tuple[str, tuple[str, bytes, dict[str, str]]]]:
+    """Each by its name; none of them decides anything."""
+    path, body, signed = _callback(mine)
+    now = str(int(system.now()))
+    yield "no signature", (path, body, {})
+    yield "an empty signature", (path, body, {**signed, "webhook-signature": ""})
+    yield "a signature of nothing", (path, body, {**signed, "webhook-signature": "v1,"})
+    yield (
+        "another version",
+        (path, body, {**signed, "webhook-signature": signed["webhook-signature"].replace("v1", "v1a")}),
+    )
+    yield "no id", (path, body, {name: one for name, one in signed.items() if name != "webhook-id"})
+    yield "another id", (path, body, {**signed, "webhook-id": "m2"})
+    yield "no time", (path, body, {name: one for name, one in signed.items() if name != "webhook-timestamp"})
+    yield "another time", (path, body, {**signed, "webhook-timestamp": str(int(now) + 1)})
+    yield "a time that is none", (path, body, {**signed, "webhook-timestamp": "now"})
+    yield "a time beyond all", (path, body, {**signed, "webhook-timestamp": "9" * 400})
+    yield "six minutes old", _callback(mine, late=360)
+    yield "of the future", _callback(mine, late=-360)
+    yield "signed by another tenant", _callback(mine, key="other")
+    yield "another body", (path, body.replace(b"approve", b"reject "), signed)
+    yield "for another approval", _callback(mine, name="m3", sent_to=second)
+    yield "for no approval", _callback(mine, name="m4", sent_to="there:is:none")
+    yield "a decision that is none", _callback(mine, name="m5", decision="maybe")
+    yield "in a name of its choice", _callback(mine, name="m6", approver="ann")
+
+
+@attack("X30", "callbacks that are unsigned, late, moved or changed, sent to perdure serve")
+def test_no_forged_callback_decides(target, record_property):
+    mine, second = _asking(target, quorum=2), _asking(target)
+    through, tried = [], 0
+    for what, (path, body, headers) in _forged_callbacks(mine, second):
+        tried += 1
+        answer = target.request("POST", path, content=body, headers={"Content-Type": "application/json", **headers})
+        if not refused(answer.status_code):
+            through.append((what, answer.status_code, answer.text))
+    for approval in (mine, second):
+        found = target.request("GET", f"/approvals/{quote(approval, safe='')}").json()
+        if found["ballots"]:
+            through.append(("a vote", 200, found["ballots"]))
+    record_property("attacks", tried)
+    assert through == []
+    # The right one counts, once, and its copies are answered as it was, until its id is used for something else.
+    path, body, headers = _callback(mine, name="right")
+    headers["Content-Type"] = "application/json"
+    answers = [target.request("POST", path, content=body, headers=headers) for _ in range(5)]
+    assert [(one.status_code, len(one.json()["votes"])) for one in answers] == [(200, 1)] * 5
+    path, body, headers = _callback(second, name="right")
+    moved = target.request("POST", path, content=body, headers={"Content-Type": "application/json", **headers})
+    assert (moved.status_code, moved.json()["code"]) == (409, "webhook_id_used")
+
+
+def _forged_results(queued: str, waiting: str) -> Iterator[tuple[str, Keyring | None, Result]]:
+    """What somebody sends who writes to Redis without the key, and what a worker sends that has it."""
+    about: Any = {
+        "tenant": "acme",
+        "run_id": queued,
+        "node": "a",
+        "attempt": 1,
+        "kind": "completed",
+        "output": "forged",
+    }
+    plain = Result(**about)
+    yield "unsigned", None, plain
+    yield "another key of the same name", Keyring({"held": b"x" * 32}), plain
+    yield "a key of another name", Keyring({"other": SIGNING_KEY}), plain
+    yield "unsigned, a failure", None, Result(**about | {"kind": "failed"})
+    for name, more in {
+        "another tenant": {"tenant": "other"},
+        "another attempt": {"attempt": 2},
+        "another turn of a loop": {"scope": (1,)},
+        "an item of a map": {"item": 0},
+        "a node that is not there": {"node": "none"},
+        "a run that is not there": {"run_id": "none"},
+        "an output that is deep": {"run_id": "none", "output": _nested(900)},
+        "a node that waits for a person": {"run_id": waiting, "node": "ask"},
+        "another attempt of that": {"run_id": waiting, "node": "ask", "attempt": 2},
+    }.items():
+        yield name, RIGHT, Result(**about | more)
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@attack("X32", "results that were forged, or sent by a worker that lies, in the Redis of perdure serve")
+def test_no_forged_result_is_believed(target, record_property):
+    node: dict[str, Any] = {
+        "type": "http",
+        "config": {"url": "http://127.0.0.1:1/"},
+        "retry": 1,
+        "on_failure": "continue",
+    }
+    node["rate"] = {"key": "forged", "limit": 1, "per_seconds": 3600}
+    nodes = [{"id": "first", **node}, {"id": "a", **node, "dependencies": ["first"]}]  # the second waits for an hour
+    started = target.request("POST", "/runs", json={"definition": {"name": "queued", "nodes": nodes}})
+    queued, waiting = started.json()["run_id"], target.ids["run_id"]
+    wait_until(
+        lambda: target.request("GET", f"/runs/{queued}").json()["nodes"]["a"]["state"] == "queued", "its turn comes"
+    )
+    tried = list(_forged_results(queued, waiting))
+
+    async def report(keyring: Keyring | None, result: Result) -> None:
+        transport = await open_redis(target.redis.url, keyring=keyring, prefix=target.prefix)
+        await transport.report([result])
+        await transport.close()
+
+    for _, keyring, result in tried:
+        asyncio.run(report(keyring, result))
+    # What came before it in the same stream was read before it; and this one counts.
+    right = Result(tenant="acme", run_id=queued, node="a", attempt=1, kind="completed", output="right")
+    asyncio.run(report(RIGHT, right))
+    run = wait_until(
+        lambda: (found := target.request("GET", f"/runs/{queued}").json())["state"] != "running" and found, "it ends"
+    )
+    record_property("attacks", len(tried))
+    assert (run["state"], run["outputs"]) == ("completed", {"a": "right"})
+    events = target.request("GET", f"/runs/{waiting}/events").json()["items"]
+    assert {one["type"] for one in events[4:]} <= {"result.ignored"}
+
+
+TAMPERED = [
+    "UPDATE perdure.audit SET principal = 'eve' WHERE tenant = $1 AND seq = 1",
+    "UPDATE perdure.audit SET action = 'nothing' WHERE tenant = $1 AND seq = 2",
+    "UPDATE perdure.audit SET object = 'nothing' WHERE tenant = $1 AND seq = 3",
+    "UPDATE perdure.audit SET at = at + 0.001 WHERE tenant = $1 AND seq = 1",
+    "UPDATE perdure.audit SET hash = previous_hash WHERE tenant = $1 AND seq = 2",
+    "UPDATE perdure.audit SET seq = seq + 100 WHERE tenant = $1 AND seq = 3",
+    "UPDATE perdure.audit SET tenant = 'else' WHERE tenant = $1 AND seq = 2",
+    "DELETE FROM perdure.audit WHERE tenant = $1 AND seq = 1",
+    "DELETE FROM perdure.audit WHERE tenant = $1 AND seq = 3",
+    "DELETE FROM perdure.audit WHERE tenant = $1",
+    "DELETE FROM perdure.audit_heads WHERE tenant = $1",
+]
+
+
+@attack("X35", "entries of the audit that were changed or removed in the database")
+def test_an_audit_that_was_changed_is_found_out(target, record_property):
+    """Who may do so has the database; every tenant is told by the server, which refuses to do it itself."""
+
+    async def tamper() -> list[str]:
+        admin = await asyncpg.connect(target.database_url)
+        unchecked = []
+        for number, text in enumerate(TAMPERED):
+            if "audit_heads" not in text:
+                try:
+                    await admin.execute(text, f"audited{number}")
+                    unchecked.append(text)
+                except asyncpg.InsufficientPrivilegeError:
+                    pass
+            await admin.execute("SET session_replication_role = replica")
+            await admin.execute(text, f"audited{number}")
+            await admin.execute("RESET session_replication_role")
+        await admin.close()
+        return unchecked
+
+    people = [bearer("ann", tenant=f"audited{number}") for number in range(len(TAMPERED) + 1)]
+    for headers in people:
+        for name in ("one", "two", "three"):
+            made = target.request("POST", "/keys", json={"name": name, "roles": ["viewer"]}, headers=headers)
+            assert made.status_code == 201, made.text
+    assert asyncio.run(tamper()) == []
+    found = [target.request("GET", "/audit/verify", headers=headers).json() for headers in people]
+    record_property("attacks", 2 * len(TAMPERED))
+    assert [one["intact"] for one in found] == [*(False for _ in TAMPERED), True], found
 
 
 @pytest.mark.parametrize(
