@@ -59,6 +59,30 @@ async def test_a_statement_holds_no_more_than_it_may_and_so_many_are_under_way(s
     assert sorted(key for keys in server.statements for key in keys) == list(range(10))
 
 
+async def test_who_asks_at_the_same_time_shares_a_statement_also_where_several_may_be_under_way(server):
+    coalescer = Coalescer(server.ask_all, system, most=100, at_once=2)
+    async with asyncio.TaskGroup() as group:
+        for key in range(5):
+            group.create_task(coalescer.ask(key))
+        await turns()
+        assert server.statements == [[0, 1, 2, 3, 4]]
+        for key in range(5, 8):  # the second statement
+            group.create_task(coalescer.ask(key))
+        await turns()
+        assert server.statements[1:] == [[5, 6, 7]]
+        server.open.set()
+
+
+async def test_what_one_statement_does_not_hold_goes_beside_it(server):
+    coalescer = Coalescer(server.ask_all, system, most=3, at_once=2)
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(coalescer.ask(key)) for key in range(7)]
+        await turns()
+        assert server.statements == [[0, 1, 2], [3, 4, 5]]
+        server.open.set()
+    assert [one.result() for one in asked] == [f"answer {key}" for key in range(7)]
+
+
 async def test_an_error_is_everybodys_and_the_next_may_ask_again(server):
     coalescer = Coalescer(server.ask_all, system, most=10, at_once=1)
     server.open.set()

@@ -52,10 +52,12 @@ class Coalescer(Generic[Key, Answer]):
         self._clock = clock
         self._most = most
         self._free = at_once
+        self._gathering = False
+        """Whether a caller waits for others to come along; then no other needs to ask by itself."""
         self._waiting: deque[tuple[Key, asyncio.Future[Answer | _Lead | None]]] = deque()
 
     async def ask(self, key: Key) -> Answer | None:
-        if self._free:
+        if self._free and not self._gathering:
             self._free -= 1
         else:
             found = await self._follow(key)
@@ -76,9 +78,12 @@ class Coalescer(Generic[Key, Answer]):
     async def _lead(self, key: Key) -> Answer | None:
         taken: list[tuple[Key, asyncio.Future[Answer | _Lead | None]]] = []
         try:
-            await self._clock.sleep(0)  # one turn of the loop, no time: callers that ask now come along
+            await self._gather()
             while self._waiting and len(taken) < self._most - 1:
                 taken.append(self._waiting.popleft())
+            if self._waiting and self._free:  # more than one statement holds
+                self._free -= 1
+                self._pass_on()
             answers = await self._ask_together(list(dict.fromkeys([key, *(other for other, _ in taken)])))
         except Exception as error:
             for _, future in taken:
@@ -103,6 +108,13 @@ class Coalescer(Generic[Key, Answer]):
             return own
         finally:
             self._pass_on()
+
+    async def _gather(self) -> None:
+        self._gathering = True
+        try:
+            await self._clock.sleep(0)  # one turn of the loop, no time: callers that ask now come along
+        finally:
+            self._gathering = False
 
     async def _ask_together(self, keys: list[Key]) -> Mapping[Key, Answer | _Failed]:
         """The answers; where what one question asks for may be damaged, each question is asked by itself."""
