@@ -189,3 +189,60 @@ async def test_a_source_only_reads_and_comes_back_after_its_connection_is_lost(d
 async def test_a_cursor_of_another_table_is_refused(database, make, cursor):
     with pytest.raises(SourceRefused):
         await make().poll(cursor)
+
+
+QUIET = {"xmin": "100", "xmax": "100", "now": 11.5, "oldest": None, "prepared": None}
+
+
+class Scripted:
+    """A connection to a server that says what a test wants: prepared transactions need a server that allows them."""
+
+    def __init__(self, others):
+        self.others = others
+        self.looks = 0
+
+    async def fetch(self, query, *arguments):
+        if "pg_attribute" in query:
+            return [{"name": "id", "type": "bigint", "filled": True}]
+        return [('{"id": 5}', "5")]
+
+    async def fetchrow(self, query, *arguments):
+        if "pg_stat_activity" not in query:
+            return ("5",)
+        self.looks += 1
+        return {**QUIET, "now": 10.0} if self.looks == 1 else self.others
+
+    async def fetchval(self, query, *arguments):
+        return True
+
+    async def execute(self, query, *arguments):
+        return ""
+
+    def terminate(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("others", "given"),
+    [
+        ({}, True),
+        (
+            {"xmin": "99"},
+            False,
+        ),  # a transaction that had an id when the mark was seen: prepared, it is in no other list
+        ({"now": 10.9}, False),
+        ({"oldest": 9.0}, False),
+        ({"oldest": 11.0}, False),
+        ({"oldest": 11.1}, True),
+        ({"prepared": 10.5}, False),
+        ({"prepared": 9.5}, True),
+    ],
+)
+async def test_a_mark_is_passed_when_nothing_can_come_before_it(others, given):
+    connection = Scripted({**QUIET, **others})
+
+    async def connect():
+        return connection
+
+    source = PostgresTableSource(Table("", "orders", ("id",), from_="start"), connect, SystemClock(), FAILURES)
+    assert bool((await source.poll(None)).items) is given

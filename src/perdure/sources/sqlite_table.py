@@ -109,11 +109,17 @@ class SqliteTableSource(Source):
 
     def _check_columns(self) -> None:
         """A row without a value in a column of the cursor compares with nothing, and would be passed over in silence."""
-        nothing = " OR ".join(f"{_quoted(column)} IS NULL" for column in self._spec.cursor)
+        schema, _, name = self._spec.table.rpartition(".")
+        told = self._connect().execute("SELECT * FROM pragma_table_info(?, ?)", (name, schema or "main")).fetchall()
+        filled = {row["name"] for row in told if row["notnull"] or (row["pk"] and row["type"].upper() == "INTEGER")}
+        loose = [column for column in self._spec.cursor if column not in filled]
+        if not loose:  # the table says it, and need not be searched
+            return
+        nothing = " OR ".join(f"{_quoted(column)} IS NULL" for column in loose)
         statement = f"SELECT 1 FROM {self._table()} WHERE {nothing} LIMIT 1"  # noqa: S608  (names are checked, quoted)
         if self._connect().execute(statement).fetchone() is not None:
             raise SourceFailed(
-                f"table {self._spec.table} has rows without a value in {', '.join(self._spec.cursor)}; "
+                f"table {self._spec.table} has rows without a value in {', '.join(loose)}; "
                 "they have no place in the order: declare the columns NOT NULL"
             )
 
