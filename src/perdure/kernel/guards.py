@@ -21,7 +21,7 @@ from perdure.kernel.causal_past import is_unrouted
 from perdure.kernel.edges import is_new, is_unlet, went_aside
 from perdure.kernel.generations import decided_anew, kept_waiting, may_run_again, waits_for
 from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
-from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node
+from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node, is_approval
 
 N = NodeState
 
@@ -40,9 +40,7 @@ BITS_A_STEP = 2_000
 
 def check(state: State, old: IR, new: IR) -> Iterator[str]:
     """The reasons against a patch that makes an approval avoidable, or a node run without the one that guards it."""
-    people = sorted(
-        {i for ir in state.irs for i, node in enumerate(ir.nodes) if node is not None and is_approval(node)}
-    )
+    people = sorted({index for ir in state.irs for index in ir.approvals})
     if not people:
         return
     try:
@@ -151,11 +149,6 @@ def _asked_with(node: Node, config: Any) -> Any:
     if node.item is None or not isinstance(config, dict):
         return config
     return {key: value for key, value in config.items() if key != "node"}
-
-
-def is_approval(node: Node) -> bool:
-    """Whether people are asked here, once or for each item of a map."""
-    return node.type == "human" or (node.item is not None and node.item.type == "human")
 
 
 def _node(ir: IR, index: int) -> Node | None:
@@ -385,7 +378,9 @@ class _Ways:
         if source.on_failure == "continue" or (source.on_failure == "path" and edge.target in source.failure_path):
             handled = self._broken[edge.source]
         take = free
-        if _asks(state, source, edge.source) and not _without_approval(source, edge, edge.source in self._trusted):
+        if _asks(state, source, edge.source) and not leads_on_anyway(
+            source, edge, trusted=edge.source in self._trusted
+        ):
             take &= ~self._bit.get(edge.source, 0)
         if _was_skipped(state, source, edge.source):
             return take | handled, self._all, self._all
@@ -487,7 +482,7 @@ def _asks(state: State, node: Node, index: int) -> bool:
     return found is not None and found.state in OPEN and is_approval(state.pinned(found))
 
 
-def _without_approval(node: Node, edge: Edge, trusted: bool) -> bool:
+def leads_on_anyway(node: Node, edge: Edge, *, trusted: bool) -> bool:
     """Whether the edge may be taken without approval (rejected, timed out, failed). `trusted`: its branch is unchanged."""
     target, loop = edge.target, node.loop
     if node.on_failure == "continue" or (node.on_failure == "path" and target in node.failure_path):

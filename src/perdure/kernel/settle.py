@@ -19,6 +19,7 @@ from perdure.kernel.outcomes import exceed, fail_for_good, fail_join, is_to_be_r
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State, key_of
 from perdure.kernel.values import Error
+from perdure.kernel.withdrawn import find_withdrawn
 from perdure.model.ir import IR, Node, Reference
 
 N, R = NodeState, RunState
@@ -44,7 +45,7 @@ def settle(d: Decider) -> None:
             schedule(d, waiting)
         elif not d.ended:
             whole = _find_whole(d) if state.loose else []
-            if not whole:
+            if not whole or _is_withdrawn(d, whole):
                 break
             ready = [a for a in whole if a.state is N.HELD and state.state is R.RUNNING]  # `resume` sends them all
             for activation in whole:
@@ -59,6 +60,7 @@ def settle(d: Decider) -> None:
 def _decide_joins(d: Decider, ready: list[Activation]) -> None:
     state = d.state
     skipped: list[Activation] = []
+    back: list[Activation] = []
     failed: dict[int, Activation] = {}
     fired: dict[int, Activation] = {}
     touched = state.touched or []
@@ -73,6 +75,7 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
             continue  # it will be cancelled with the rest; in a closed iteration it waits to be done again
         verdict = join_verdict(activation, state.governing(activation))
         if verdict == "skip" and _came_back(state, activation):
+            back.append(activation)
             verdict = "fire"  # what led into the loop was done again and went another way, but the iteration exists
         if verdict == "fire" and id(activation) not in known:
             fired[id(activation)] = activation
@@ -84,6 +87,8 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
             failed[id(activation)] = activation
     touched.clear()
     record_skips(d, skipped)
+    if _is_withdrawn(d, back, came_back=True):
+        return
     for activation in fired.values():
         if activation.state is N.PENDING:  # not the loser of a join that fired before it
             ready.append(activation)
@@ -94,6 +99,15 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
             continue  # a dependency it requires was skipped behind that failure, which decides (rule 7)
         if activation.state is N.PENDING and state.state in (R.RUNNING, R.PAUSED):
             fail_join(d, activation)
+
+
+def _is_withdrawn(d: Decider, going: list[Activation], *, came_back: bool = False) -> bool:
+    """Fail the run where one of these builds upon an approval that was given, is asked again, and is not given (rule 26)."""
+    found = find_withdrawn(d.state, going, came_back=came_back)
+    if found is not None:
+        later, approval = (d.state.name(activation.node) for activation in found)
+        d.fail_run(Error("rejected", f"{approval} was given before {later} and is not any more"), found[1])
+    return found is not None
 
 
 def _came_back(state: State, activation: Activation) -> bool:
@@ -203,6 +217,8 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
         hold_back(d, [a for a in early if a.state is not N.HELD], "redo")
         waiting = {id(a) for a in early}
         ready = [a for a in ready if id(a) not in waiting]
+        if _is_withdrawn(d, [a for a in ready if a.item < 0]):
+            return
     passed, skipped = _guard(d, ready)
     if state.state not in (R.RUNNING, R.PAUSED):  # a `when` that could not be evaluated: nothing is routed from here on
         return

@@ -154,6 +154,11 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     region: int | None = None  # nearest any/at_least join that everything after this node leads to (rule 11)
 
 
+def is_approval(node: Node) -> bool:
+    """Whether people are asked here, once or for each item of a map."""
+    return node.type == "human" or (node.item is not None and node.item.type == "human")
+
+
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_hops: int = 10_000
     max_fanout: int = 100_000
@@ -181,6 +186,11 @@ class IR(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):  # `dict` 
     def numbers(self) -> dict[str, int]:
         """The indexes of nodes, by id."""
         return {node.id: index for index, node in enumerate(self.nodes) if node is not None}
+
+    @cached_property
+    def approvals(self) -> tuple[int, ...]:
+        """The nodes that ask people, once or for each item of a map."""
+        return tuple(index for index, node in enumerate(self.nodes) if node is not None and is_approval(node))
 
     @cached_property
     def choosing(self) -> frozenset[int]:

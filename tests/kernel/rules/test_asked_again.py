@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
-from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, human, node, start, undone, violations
+from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, human, node, pick, start, undone, violations
 from tests.kernel.rules.test_patches import patch
 
 WITHOUT = "'pay' runs only after the approval 'ask'; it would run without it"
@@ -233,4 +233,108 @@ def test_rule_39_an_approval_inside_a_loop_guards_what_waits_behind_an_outcome_k
     run.tell(c.Retry)
     assert (run.state_of("ask", (1,)), run.state_of("pay")) == ("queued", "pending")
     refused(run, *body, node("pay"), node("f"))
+    assert violations(run) == []
+
+
+# -- a yes that becomes a no -----------------------------------------------------------------------------------------------
+
+
+ASK = ask()
+
+
+def asked_again(*nodes: dict[str, Any], done: Any = (), patched: bool = False, ask: Any = ASK) -> Any:
+    """A run whose approval was given, undone, and is asked again. `done` completes before the run fails, but for the last of
+    it, which completes then."""
+    everything = (ask, *nodes, *REST)
+    run = start(*everything, **UNDONE)
+    if patched:
+        patch(run, *everything, node("log"), **UNDONE)
+        run.complete("log")
+    run.vote(run.ask("ask"), "approve")
+    *before, last = done
+    for one in before:
+        run.complete(*one)
+    ends(run, *last)
+    undone(run, "ask")
+    run.tell(c.Retry)
+    assert run.state_of("ask") == "queued"
+    return run
+
+
+MID = (node("done", "ask"), node("mid", "done"), node("pay", "mid"))
+
+
+@pytest.mark.parametrize("patched", [False, True])
+@pytest.mark.parametrize(
+    ("nodes", "done"),
+    [
+        pytest.param((node("done", "ask"), node("pay", "done")), [("done",)], id="kept"),
+        pytest.param(MID, [("done",), ("mid",)], id="kept behind what is done"),
+        pytest.param((*LOOP, node("pay", "x")), [H, LEFT], id="a loop is left"),
+        pytest.param((*LOOP, node("pay", "x")), [H, BACK, H2], id="a loop came back"),
+    ],
+)
+def test_rule_26_what_was_done_after_a_yes_does_not_lead_on_after_a_no(nodes, done, patched):
+    """A person said no, and `pay` ran: the outcome before it was kept, and led on when `ask` had ended."""
+    run = asked_again(*nodes, done=done, patched=patched)
+    run.vote(run.ask("ask"), "reject", by="bob")
+    assert (run.state.state, run.state_of("pay")) == ("failing", "pending")
+    [error] = [event.error for event in run.events("run.failing")][1:]
+    assert (error.code, error.node) == ("rejected", "ask")
+    assert "ask was given before" in error.message
+    assert violations(run) == []
+
+
+def test_rule_26_what_waits_for_more_than_a_yes_does_not_begin_after_a_no():
+    """`pay` has what `done` led to, and begins when `z` is done: long after the no."""
+    run = asked_again(
+        node("done", "ask"), node("y"), node("z", "y"), node("pay", "done", "z"), done=[("done",), ("y",)]
+    )
+    run.vote(run.ask("ask"), "reject")
+    assert (run.state.state, run.state_of("pay")) == ("running", "pending")
+    run.complete("z")
+    assert (run.state.state, run.state_of("pay")) == ("failing", "pending")
+    assert violations(run) == []
+
+
+def test_rule_26_nor_does_the_head_of_a_loop_that_runs_again():
+    run = start(ask(), *LOOP, node("pay", "x"), *REST, **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    run.complete(*H)
+    run.complete(*BACK)
+    breaks(run, *H2)
+    undone(run, "ask")
+    run.tell(c.Retry)
+    run.vote(run.ask("ask"), "reject")
+    assert (run.state.state, run.state_of("h", (2,))) == ("compensating", "pending")
+    assert run.events("run.failing")[-1].error.node == "ask"
+    assert violations(run) == []
+
+
+def test_rule_26_the_next_generation_asks_again_and_a_yes_leads_on():
+    run = asked_again(node("done", "ask"), node("pay", "done"), done=[("done",)])
+    run.vote(run.ask("ask"), "reject")
+    run.complete("no")
+    undone(run, "ask")
+    assert run.state.state == "failed"
+    run.tell(c.Retry)
+    run.vote(run.ask("ask"), "approve")
+    assert (run.state.state, run.state_of("pay")) == ("running", "queued")
+    assert violations(run) == []
+
+
+def test_rule_26_a_no_has_its_way_where_nothing_builds_upon_the_yes():
+    run = asked_again(node("y"), node("z", "y"), done=[("y",)])
+    run.vote(run.ask("ask"), "reject")
+    assert (run.state.state, run.state_of("f"), run.state_of("no")) == ("running", "skipped", "queued")
+    run.complete("z")
+    run.complete("no")
+    assert (run.state.state, violations(run)) == ("completed", [])
+
+
+def test_rule_26_what_an_approval_leads_to_anyway_goes_on_after_a_no():
+    reads = human("ask", compensator=UNDO, branch=pick(["no"], default=["done"]))
+    run = asked_again(node("done"), node("pay", "done"), done=[("done",)], ask=reads)
+    run.vote(run.ask("ask"), "reject")
+    assert (run.state.state, run.state_of("pay")) == ("running", "queued")
     assert violations(run) == []
