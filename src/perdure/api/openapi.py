@@ -188,7 +188,7 @@ def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
             _header(
                 "If-None-Match",
                 "The `ETag` of an answer: 304 if it would be the same.",
-                {"type": "string", "pattern": "^[ -~]*$"},
+                {"type": "string", "pattern": "^[\\t -~\\x80-\\xff]*$"},  # one that is no tag is none that is known
             )
         )
     if endpoint.signed is not None:
