@@ -142,7 +142,7 @@ async def test_a_list_that_is_as_it_was_is_not_sent_again(server, runs):
     for path in ("/runs", "/runs/counts?group=state", "/workflows"):
         first = await server.get(path, headers=bearer())
         etag = first.headers["etag"]
-        for given in (etag, f'"x", W/{etag}'):
+        for given in (etag, etag.removeprefix("W/"), f'"x", {etag}'):
             again = await server.get(path, headers={**bearer(), "If-None-Match": given})
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
         assert (await server.get(path, headers={**bearer(), "If-None-Match": '"x"'})).json() == first.json()

@@ -22,6 +22,7 @@ from perdure.api.compression import compressed
 from perdure.api.parameters import idempotency_key
 from perdure.api.problem_details import Broken, problem
 from perdure.api.request_reader import Body, NoQuery, Query, read_body, read_query
+from perdure.api.revalidation import is_known
 from perdure.api.site import Site
 from perdure.errors import NotFound, PerdureError
 from perdure.model.reader import ODD_TEXT
@@ -265,7 +266,8 @@ def _respond(endpoint: Endpoint, result: Any, request: Request) -> Response:
         result = Answer(result, next(iter(endpoint.answers)))
     content, headers = msgspec.json.encode(result.content), dict(result.headers)
     if endpoint.lists:
-        headers["ETag"] = etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-        if etag in [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]:
+        tag = hashlib.sha256(content).hexdigest()[:32]
+        headers["ETag"] = f'W/"{tag}"'  # weak: the same answer may be sent compressed or not
+        if is_known(request, tag):
             return Response(status_code=304, headers=headers)
     return Response(content, result.status, headers, "application/json")
