@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.journal import RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.film import FATES, STATES, Film, Row, Turn
+from perdure.model.garbage import no_collection
 from perdure.runtime.coordinator.quarantine import explained
 from perdure.service.views import View
 from perdure.threads import aside
@@ -59,6 +60,7 @@ async def _prepare(engine: Engine, film: Film, stored: Sequence[StoredEvent]) ->
                 film.state.library[event.ir] = await engine.library.get(event.ir)
 
 
+@no_collection()
 def _feed(film: Film, stored: Sequence[StoredEvent], limit: int | None) -> None:
     for one in stored:
         film.feed([e.decode(one.body)])
@@ -66,6 +68,7 @@ def _feed(film: Film, stored: Sequence[StoredEvent], limit: int | None) -> None:
             return
 
 
+@no_collection()
 def _columns(film: Film) -> View:
     scopes: dict[e.Scope, int] = {(): 0}
     rows: list[Row] = film.rows

@@ -20,6 +20,7 @@ from perdure.drawing.marks import mark_run
 from perdure.drawing.plain_data import describe_stacked
 from perdure.kernel.seen import Seen
 from perdure.kernel.state import State
+from perdure.model.garbage import no_collection
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.library import Library
 from perdure.service.errors import TooLargeToDraw
@@ -108,14 +109,17 @@ def check_size(ir: IR) -> None:
         raise TooLargeToDraw(f"the workflow has {len(ir.edges):,} edges; a picture has at most {MOST_ARROWS:,}")
 
 
+@no_collection()
 def _draw(ir: IR, direction: Direction | None, opened: Collection[str]) -> bytes:
     return draw(ir, "svg", direction=direction).encode()
 
 
+@no_collection()
 def _describe(ir: IR, direction: Direction | None, opened: Collection[str]) -> bytes:
     shown = describe_stacked(make_picture(ir), direction=direction, opened=opened)
     return msgspec.json.encode({"hash": ir.hash, **shown})
 
 
+@no_collection()
 def _draw_run(state: State, seen: Seen, direction: Direction | None) -> bytes:
     return draw(state.ir, "svg", marks=mark_run(state, seen), direction=direction).encode()
