@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from functools import partial
 from importlib.metadata import version
 from typing import Literal
@@ -18,11 +19,13 @@ from perdure.budget import MIB
 from perdure.drawing import Direction, draw, make_picture
 from perdure.drawing.marks import mark_run
 from perdure.drawing.plain_data import describe_stacked
+from perdure.journal import RunRecord
 from perdure.kernel.seen import Seen
 from perdure.kernel.state import State
 from perdure.model.garbage import no_collection
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.library import Library
+from perdure.runtime.coordinator.quarantine import explained
 from perdure.service.errors import TooLargeToDraw
 from perdure.threads import aside
 
@@ -79,6 +82,8 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     format: Literal["json", "svg"] = "json"
     direction: Direction | None = None
     opened: tuple[str, ...] = ()
+    record: RunRecord | None = None
+    """The run it is of, which may be quarantined because its definition is gone."""
 
     @property
     def name(self) -> str:
@@ -88,7 +93,8 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
     async def draw(self) -> bytes:
         """The picture: as data with stacks, or as SVG, where every node is drawn by itself."""
-        ir = await self.library.get(self.ir)
+        with nullcontext() if self.record is None else explained(self.record):
+            ir = await self.library.get(self.ir)
         return await draw_graph(self, ir)
 
 

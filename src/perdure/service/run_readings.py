@@ -51,7 +51,7 @@ class Readings(Starts):
         record = await self._tenancy.get_run(run_id)
         ir = record.row.ir if at is None else (await names_of(self._engine, record, at))[0][-1]
         about: dict[str, Any] = {"library": self._engine.library, "tenant": self._tenancy.tenant}
-        return Graph(**about, ir=ir, direction=direction, opened=tuple(opened))
+        return Graph(**about, ir=ir, direction=direction, opened=tuple(opened), record=record)
 
     async def graph_svg(self, run_id: str, *, at: int | None = None, direction: Direction | None = None) -> str:
         """A run as a picture (SVG), with the states of its nodes and the way it took, now or after event `at`."""
