@@ -47,11 +47,13 @@ def fetch_tools() -> str:
         if has_tools():
             return ""
         print("ui: fetching the packages of ui/package-lock.json", flush=True)
-        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--loglevel=error"]
-        command = [str(BIN / "npm"), "ci", *options]
+        # Not `npm ci`: it refuses a lock made where a registry lacks packages of other systems. The lock is read and not written.
+        options = ["--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--loglevel=error"]
+        command = [str(BIN / "npm"), "install", *options]
         done = subprocess.run(command, cwd=UI, env=environment(), check=False, capture_output=True, text=True)
         if done.returncode:
-            return f"npm ci failed with exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}"
+            said = (done.stderr or done.stdout).strip()
+            return f"npm install failed with exit code {done.returncode}: {said[:2000]}"
         READY.write_text(fingerprint())
         return ""
 

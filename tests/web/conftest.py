@@ -13,19 +13,29 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from perdure.access import Authenticator
+from perdure.access.tokens import TokenRules, Tokens
 from perdure.api import Options, create_app
 from perdure.api.server import serve
 from perdure.engine import Engine
+from perdure.service.tenancy import archive_of
+from tests.api.helpers import SECRET
 from tests.web.browser import launch_options
 
 PATIENCE_SECONDS = 60.0
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 
+def _asking(engine: Engine) -> Authenticator:
+    """Keys and tokens, as on a server that others reach."""
+    return Authenticator(archive_of(engine), engine.clock, keys=True, tokens=Tokens(TokenRules(secret=SECRET)))
+
+
 class Site:
     """A server with the web interface, in a thread: real sockets, a real engine, a real database."""
 
-    def __init__(self, folder: Path, options: Options) -> None:
+    def __init__(self, folder: Path, options: Options, *, closed: bool = False) -> None:
+        self._closed = closed
         self._ready: Future[int] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -40,7 +50,7 @@ class Site:
             engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
             try:
                 await engine.hold()
-                app = create_app(engine, options=options)
+                app = create_app(engine, options=options, authenticator=_asking(engine) if self._closed else None)
                 await serve(app, "127.0.0.1", 0, self._ready.set_result, self._stop)
             finally:
                 await engine.close(0.5)

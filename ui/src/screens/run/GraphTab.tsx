@@ -36,12 +36,18 @@ export function toDrawing(graph: Graph): Drawing {
   return { width: graph.width, height: graph.height, boxes, wires: graph.edges };
 }
 
+function add(found: Map<string, string[]>, name: string, other: string): void {
+  const known = found.get(name);
+  if (known) known.push(other);
+  else found.set(name, [other]);
+}
+
 function neighbours(graph: Graph | undefined): { onward: Map<string, string[]>; back: Map<string, string[]> } {
   const onward = new Map<string, string[]>();
   const back = new Map<string, string[]>();
   for (const edge of graph?.edges ?? []) {
-    onward.set(edge.from, [...(onward.get(edge.from) ?? []), edge.to]);
-    back.set(edge.to, [...(back.get(edge.to) ?? []), edge.from]);
+    add(onward, edge.from, edge.to);
+    add(back, edge.to, edge.from);
   }
   return { onward, back };
 }
