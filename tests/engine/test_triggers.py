@@ -285,3 +285,10 @@ async def test_the_end_of_a_run_is_heard_where_the_first_run_of_its_trigger_was_
         monkeypatch.setattr(engine.coordinator.memory._journal, "find_run", find)
         assert not (await ask(engine, "signal", first, name="go")).refused
         await until_true(lambda: real(run_of_item(HOOK, "b")), "the next one has begun")
+
+
+async def test_a_trigger_is_not_rerun(tmp_path):
+    async with running(tmp_path) as engine:
+        await register(engine, PLAIN)
+        assert (await ask(engine, "rerun", "again", source=HOOK)).code == "rerun_refused"
+        assert await engine.journal.find_run("again") is None

@@ -49,8 +49,9 @@ def check_that_nearly_everything_was_hit(summary: Summary) -> None:
     assert len(missed["rules"]) <= 3, missed["rules"]
     assert len(missed["faults and requests"]) <= 3, missed["faults and requests"]
     assert missed["run states"] == []
-    later = {"stream.closed", "stream.opened", "trigger.advanced", "trigger.received", "trigger.registered"}
-    assert len(set(missed["event types"]) - later) <= 3, missed["event types"]
+    # Nobody writes streams yet, and triggers are in histories of their own (`test_triggers.py`).
+    here = [name for name in missed["event types"] if not name.startswith(("stream.", "trigger."))]
+    assert len(here) <= 3, missed["event types"]
     said = "\n".join(summary.lines())
     for names in missed.values():
         assert all(name in said for name in names)

@@ -203,6 +203,8 @@ def patch(d: Decider, command: c.Patch) -> None:
         raise Refusal("not_running", f"run {state.run_id} is {state.state}; only a live run can be patched")
     if command.ir.hash == state.ir_hashes[-1]:
         return
+    if state.triggers:
+        raise Refusal("patch_refused", f"run {state.run_id} is a trigger; register it anew to change it")
     _refuse(patches.check(state, command.ir))
     state.library.setdefault(command.ir.hash, command.ir)
     d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, patch=command.patch)

@@ -18,7 +18,7 @@ from perdure.simulation.many import run_seeds
 from perdure.simulation.plan import Plan, make_plan
 from perdure.simulation.report import Summary, outcome_of, trace_lines
 from perdure.simulation.shrink import shrink
-from perdure.simulation.world import World
+from perdure.simulation.trigger_world import make_world
 
 MAX_FAILURES = 5
 """The failures after which searching further says little."""
@@ -70,7 +70,7 @@ def _many(seeds: range, jobs: int, *, smaller: bool) -> int:
 
 
 def _one(plan: Plan, *, trace: bool, smaller: bool) -> int:
-    world = World(plan, tracing=True).run()
+    world = make_world(plan, tracing=True).run()
     outcome = outcome_of(world)
     if outcome.rule and smaller:
         _say(f"seed {plan.seed}: {outcome.message}; looking for a shorter history")

@@ -10,6 +10,8 @@ import msgspec
 from perdure.simulation import faults, graphs
 
 DIVIDED_FROM = 1_000_000
+TRIGGERS_FROM = 2_000_000
+"""Seeds from here on are those before once more, in a world with a trigger."""
 """The first seed of histories in which several coordinators share the runs by leases."""
 
 
@@ -44,6 +46,8 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
+    if seed >= TRIGGERS_FROM:
+        return msgspec.structs.replace(make_plan(seed - TRIGGERS_FROM, size=size), seed=seed)
     if seed >= DIVIDED_FROM:
         return _divide(make_plan(seed - DIVIDED_FROM, size=size), seed)
     random = Random(f"plan {seed}")

@@ -12,6 +12,7 @@ from perdure.kernel.state import RunState
 from perdure.simulation import faults
 from perdure.simulation.plan import Plan
 from perdure.simulation.rules import EVIDENCE
+from perdure.simulation.trigger_world import make_world
 from perdure.simulation.world import World
 
 TRACE_LINES = 120
@@ -42,7 +43,7 @@ def simulate(plan: Plan) -> Outcome:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return outcome_of(World(plan).run())
+        return outcome_of(make_world(plan).run())
     finally:
         gc.collect(0)
         if collecting:

@@ -13,6 +13,7 @@ import msgspec
 
 from perdure.simulation import graphs
 from perdure.simulation.plan import Plan
+from perdure.simulation.trigger_world import make_world
 from perdure.simulation.world import World
 
 SEEDS = 4
@@ -21,7 +22,7 @@ SEEDS = 4
 
 def shrink(plan: Plan, rule: str, *, budget: int = 400, tell: Callable[[str], None] = lambda text: None) -> World:
     """The smallest failing history found, traced."""
-    best = World(plan, tracing=True).run()
+    best = make_world(plan, tracing=True).run()
     tries = 0
     while tries < budget:
         for candidate in _smaller(best.plan):
@@ -29,7 +30,7 @@ def shrink(plan: Plan, rule: str, *, budget: int = 400, tell: Callable[[str], No
             for offset in range(SEEDS):
                 tries += 1
                 tried = msgspec.structs.replace(candidate, seed=plan.seed + offset * 1_000_003)
-                world = World(tried, tracing=True).run()
+                world = make_world(tried, tracing=True).run()
                 if world.failures and world.failures[0].rule == rule and size_of(world) < size_of(best):
                     found = world
                     break

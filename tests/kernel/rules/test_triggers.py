@@ -367,3 +367,10 @@ def test_rule_49_the_run_of_a_trigger_is_one_node_that_waits():
     run.webhook()
     run.schedule()
     assert run.refused.code == "kind_changed"
+
+
+def test_rule_49_a_trigger_is_registered_anew_and_not_patched():
+    run = trigger()
+    run.webhook()
+    run.tell(c.Patch, ir=compiled(node("a")))
+    assert run.refused.code == "patch_refused"

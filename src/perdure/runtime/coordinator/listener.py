@@ -22,6 +22,7 @@ from perdure.kernel import events as e
 from perdure.kernel import reruns
 from perdure.kernel.segments import has_refs
 from perdure.kernel.state import State
+from perdure.kernel.trigger_run import TRIGGER
 from perdure.kernel.values import Fired
 from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
@@ -453,6 +454,8 @@ async def _get_source(coordinator: Coordinator, request: Request) -> State:
         raise
     except Exception as error:
         raise _Turned("integrity_error", f"run {request.source} cannot be read: {error}") from error
+    if source.ir_hashes[0] == TRIGGER.hash:
+        raise _Turned("rerun_refused", f"run {request.source} is a trigger; fire it, or backfill it")
     if source.imported:  # a rerun would take its outcomes, and the human decisions in them, for true
         raise _Turned("imported", f"run {request.source} was imported from {source.imported}: to look at, not to run")
     return source

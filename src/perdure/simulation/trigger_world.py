@@ -1,0 +1,120 @@
+"""A simulated cluster with a trigger: deliveries come twice, while processes die, and each item has one run in the end.
+
+Seeds from 2,000,000 on are such histories. Runs of the plan go on beside; what is promised of them holds here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import msgspec
+
+from perdure.kernel import triggers
+from perdure.kernel.mailbox import Policy, run_of_item
+from perdure.kernel.trigger_run import NODE, TRIGGER
+from perdure.model import ir as irs
+from perdure.runtime.coordinator.requests import Request
+from perdure.runtime.triggers import trigger_id
+from perdure.simulation.history_checks import Failed
+from perdure.simulation.memory_journal import MemoryJournal
+from perdure.simulation.plan import TRIGGERS_FROM, Plan
+from perdure.simulation.world import World
+
+TRIGGER_ID = trigger_id("default", "orders")
+IDLE_SECONDS = 1_500.0
+"""How long after healing a mailbox may take to be empty."""
+
+
+class TriggerWorld(World):
+    def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
+        super().__init__(plan, tracing=tracing)
+        random = self._chance = Random(f"trigger {plan.seed}")
+        self.ids = [f"item{number}" for number in range(random.choice((3, 8, 20)))]
+        self.policy = Policy(
+            workflow="child",
+            overlap=random.choice(("buffer", "buffer", "allow")),
+            open=random.choice((1, 2, 10)),
+            per_key=random.choice((0, 1)),
+        )
+        self.long_mailbox = random.choice((20, 200_000))
+        self.library[TRIGGER.hash] = TRIGGER
+
+    def run(self) -> World:
+        long, triggers.LONG_MAILBOX = triggers.LONG_MAILBOX, self.long_mailbox
+        try:
+            return super().run()
+        finally:
+            triggers.LONG_MAILBOX = long
+
+    async def _register(self) -> None:
+        await super()._register()
+        await MemoryJournal(self.store, clock=self.clock).put_definition(TRIGGER.hash, "ir", irs.encode(TRIGGER))
+        self.users._call(self._push())
+
+    async def _push(self) -> None:
+        """Register the trigger and deliver items, each once or more, as long as there are faults."""
+        while not self.chaos.healed:
+            await self._make()
+            await asyncio.sleep(self._chance.random() * 5)
+            await self._deliver(self._chance.sample(self.ids, self._chance.randint(1, min(3, len(self.ids)))))
+
+    async def _make(self) -> None:
+        if TRIGGER_ID not in self.store.runs:
+            await self.users._ask(Request(kind="start", run_id=TRIGGER_ID, ir=TRIGGER.hash, workflow_version=0))
+        fields = {"name": "orders", "kind": "webhook", "policy": msgspec.to_builtins(self.policy)}
+        await self._ask("register", fields)
+
+    async def _deliver(self, ids: list[str]) -> None:
+        items = [{"id": one, "key": one[-1], "inputs": {"flag": True, "list": [1]}} for one in ids]
+        await self._ask("deliver", {"items": items, "revision": 1})
+
+    async def _ask(self, name: str, data: dict[str, Any]) -> Any:
+        return await self.users._ask(Request(kind="mailbox", run_id=self._head(), name=name, data=data))
+
+    def _head(self) -> str:
+        """The run that the trigger is now, or is about to be."""
+        head = TRIGGER_ID
+        while head in self.store.runs and (after := self.checks.fold(head).continued_as) is not None:
+            head = after
+        return head
+
+    async def _finish(self) -> None:
+        begun = self.loop.time()
+        while not await self._is_idle():
+            if self.loop.time() - begun > IDLE_SECONDS:
+                box = self.checks.fold(self._head()).triggers.get(NODE)
+                raise Failed("TG10", f"the mailbox is not empty: {box}")
+        await super()._finish()
+        for one in self.ids:
+            if run_of_item(TRIGGER_ID, one) not in self.store.runs:
+                raise Failed("TG3", f"{one} was delivered, and has no run")
+
+    async def _is_idle(self) -> bool:
+        """Deliver everything once more, help what is open; when all of it has ended, delete the trigger."""
+        await self._wait(5.0)
+        if self.users.unstarted:
+            await self.users.start_rest()
+        await self._make()
+        await self._deliver(self.ids)
+        for run_id in [one for one in self.store.runs if self.is_open(one)]:
+            await self.users.help(run_id)
+        head = self._head()
+        if head not in self.store.runs:
+            return False
+        state = self.checks.fold(head)
+        if state.terminal:  # it was deleted in the time of faults, with what waited
+            self.ids = []
+            return True
+        box = state.triggers.get(NODE)
+        if box is None or box.position < len(self.ids) or box.waiting or box.open or self._unheard():
+            return False
+        await self.users._ask(Request(kind="cancel", run_id=head, by="ann"))
+        return True
+
+
+def make_world(plan: Plan, *, tracing: bool = False) -> World:
+    """The world of a plan: from some seed on, one with a trigger."""
+    kind = TriggerWorld if plan.seed >= TRIGGERS_FROM else World
+    return kind(plan, tracing=tracing)
