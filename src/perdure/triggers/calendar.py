@@ -74,11 +74,9 @@ def moments(
     limit: int = MOST_MOMENTS,
     *,
     trigger: str = "",
-    nominal: bool = False,
     budget: Budget | None = None,
 ) -> Moments:
-    """The moments later than the cursor `since` that are due by `until`, at most `limit`; with `nominal`, those that are
-    not later than `until`, due or not. `trigger` gives the jitter.
+    """The moments later than the cursor `since` that are due by `until`, at most `limit`. `trigger` gives the jitter.
 
     Raises BadSchedule for a schedule that `check_schedule` refuses."""
     found: list[Moment] = []
@@ -94,7 +92,7 @@ def moments(
         while this is not None:
             following = next(ticks, None)
             moment = _make(compiled, this, previous, None if following is None else following.at, trigger)
-            if (moment.nominal if nominal else moment.due) > until or len(found) >= limit:
+            if moment.due > until or len(found) >= limit:
                 return Moments(tuple(found), moment, looked)
             found.append(moment)
             previous, this, looked = this, following, moment.nominal
@@ -104,7 +102,7 @@ def moments(
         if not found:  # its successor is far behind what is left out: it must not wait for that for ever
             moment = _make(compiled, this, previous, short.looked + 1, trigger)
             moment = msgspec.structs.replace(moment, next=None)
-            if (moment.nominal if nominal else moment.due) > until or limit < 1:
+            if moment.due > until or limit < 1:
                 return Moments((), moment, looked)
             return Moments((moment,), None, this.at)
         return Moments(tuple(found), None, looked)

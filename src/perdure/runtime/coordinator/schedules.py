@@ -54,7 +54,7 @@ def answer_moments(asked: c.MomentsAsked) -> c.Verdict:
         if asked.nominal:
             schedule = msgspec.structs.replace(schedule, jitter=0)
         found = moments(schedule, asked.since, asked.until, asked.most, trigger=trigger.name, budget=Budget(LOOK_STEPS))
-    except (BadSchedule, UnknownZone, msgspec.ValidationError) as error:
+    except (BadSchedule, ValueError, msgspec.ValidationError) as error:  # ValueError: a zone, a line or a time of it
         return c.Verdict(error=Error("bad_schedule", str(error)))
     following, upto = None if found.next is None else found.next.due, None
     more = found.next is not None and found.next.due <= asked.until

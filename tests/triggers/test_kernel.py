@@ -3,14 +3,11 @@
 from typing import Any
 
 import msgspec
-import pytest
 
-from perdure.budget import Budget
 from perdure.kernel import commands as c
 from perdure.kernel.mailbox import Policy
+from perdure.runtime.coordinator.schedules import answer_moments, policy_of, spec_of
 from perdure.triggers.declarations import read_data
-from perdure.triggers.mapping import Mapped, Poison, map_item
-from perdure.triggers.translation import answer_moments, make_delivered, make_policy, make_spec, read_spec
 from tests.kernel.mailboxes import TriggerRun
 from tests.triggers.scan import instant
 
@@ -29,7 +26,7 @@ def answer(question):
 def started(trigger, now) -> Any:
     run: Any = TriggerRun(now=float(now))
     run.answers["moments"] = answer
-    run.tell(c.Register, name=trigger.name, kind=trigger.kind, spec=make_spec(trigger), policy=make_policy(trigger))
+    run.tell(c.Register, name=trigger.name, kind=trigger.kind, spec=spec_of(trigger), policy=policy_of(trigger))
     return run
 
 
@@ -70,22 +67,13 @@ def test_a_schedule_that_has_ended_is_refused_and_one_that_nobody_understands_to
 
 
 def ask(trigger, **fields) -> Any:
-    return answer_moments(c.MomentsAsked(trigger="t", spec=make_spec(trigger), **fields))
+    return answer_moments(c.MomentsAsked(trigger="t", spec=spec_of(trigger), **fields))
 
 
 def test_times_are_those_of_journals():
     """A whole number is another value than the one that is folded from a journal."""
     page = ask(make(schedule={"every": 10}), since=0, until=35, most=2).value
     assert {type(value) for moment in page["moments"] for value in moment} == {float}
-
-
-def test_a_page_says_whether_there_is_more():
-    trigger = make(schedule={"every": 10})
-    page = ask(trigger, since=0, until=35, most=2).value
-    assert page == {"moments": [[10, 10.0, 0, 20], [20, 20.0, 10, 30]], "next": 30.0, "more": True}
-    page = ask(trigger, since=20, until=35, most=2).value
-    assert page == {"moments": [[30, 30.0, 20, 40]], "next": 40.0, "more": False}
-    assert ask(trigger, since=30, until=35, most=2).value == {"moments": [], "next": 40.0, "more": False}
 
 
 def test_a_backfill_asks_for_moments_whether_they_are_due_or_not():
@@ -96,35 +84,14 @@ def test_a_backfill_asks_for_moments_whether_they_are_due_or_not():
     assert [moment[0] for moment in by_due["moments"]] == [100, 200]
 
 
-def test_an_answer_that_ends_with_the_budget_says_that_there_is_more():
-    trigger = make(schedule={"cron": "* * * * *"})
-    asked = c.MomentsAsked(trigger="t", spec=make_spec(trigger), since=0, until=1e6, most=10_000)
-    found = answer_moments(asked, Budget(20_000)).value
-    assert found["moments"]
-    assert (found["more"], found["next"]) == (True, None)
-
-
-@pytest.mark.slow
-def test_what_is_left_out_for_ever_is_an_error_and_no_silence():
-    lines = tuple(f"{minute} * * * *" for minute in range(60))
-    plain = make(schedule={"cron": "* * * * *"})
-    hidden = msgspec.structs.replace(plain, source=msgspec.structs.replace(plain.source, except_cron=lines))
-    assert ask(hidden, since=0, until=0, most=1).error.code == "bad_schedule"
-
-
 def test_no_schedule_and_no_trigger_are_errors():
     assert ask(make(event={"name": "x"}), since=0, until=0, most=1).error.code == "bad_schedule"
-    for spec in (None, 5, {}, {"every": 60}):
+    line = msgspec.structs.replace(make(schedule={"every": 5}).source, every=0, cron=("no line",))
+    unread = spec_of(msgspec.structs.replace(make(schedule={"every": 5}), source=line))
+    for spec in (None, 5, {}, {"every": 60}, unread):
         asked = c.MomentsAsked(trigger="t", spec=spec, since=0, until=0, most=1)
         found: Any = answer_moments(asked)
         assert found.error.code == "bad_schedule"
-
-
-def test_a_spec_is_plain_data_and_back():
-    trigger = make(schedule={"cron": "0 9 * * *", "except": ["2026-12-25"]}, inputs={"a": [1, None]})
-    spec = make_spec(trigger)
-    assert msgspec.json.decode(msgspec.json.encode(spec)) == spec
-    assert read_spec(spec) == trigger
 
 
 def test_a_policy_has_what_the_trigger_says():
@@ -135,17 +102,6 @@ def test_a_policy_has_what_the_trigger_says():
         on_poison="stop",
         pause_after_failures=3,
     )
-    assert make_policy(hook) == Policy("report", "buffer", 7, 2, 5, on_poison="stop", pause_after_failures=3)
+    assert policy_of(hook) == Policy("report", "buffer", 7, 2, 5, on_poison="stop", pause_after_failures=3)
     nightly = make(schedule={"every": 5, "max_firings": 9}, catchup={"mode": "all", "within": "2h"})
-    assert make_policy(nightly) == Policy("report", "skip", 1, 0, catchup="all", within=7200.0, max_firings=9)
-
-
-def test_an_item_is_delivered_with_its_inputs_or_its_error():
-    trigger = make(event={"name": "x"}, key="{{ item.k }}", inputs={"a": "{{ item.a }}"})
-    good = map_item(trigger, {"k": "one", "a": 5}, {}, id="e1")
-    assert isinstance(good, Mapped)
-    assert make_delivered(good) == c.Delivered(id="e1", key="one", inputs={"a": 5})
-    bad = map_item(trigger, {"k": "one"}, {}, id="e2")
-    assert isinstance(bad, Poison)
-    found = make_delivered(bad, "e2")
-    assert (found.id, found.error and found.error.code) == ("e2", "mapping_failed")
+    assert policy_of(nightly) == Policy("report", "skip", 1, 0, catchup="all", within=7200.0, max_firings=9)
