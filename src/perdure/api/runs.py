@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from perdure.access import Permission
+from perdure.api import reason_schemas
 from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.event_stream import EventStream
@@ -281,7 +282,7 @@ class Explain(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     node: Text | None = None
 
 
-@routes.get("/runs/{run_id}/explain", READ, s.Explanation)
+@routes.get("/runs/{run_id}/explain", READ, reason_schemas.Explanation)
 async def explain(call: Call, query: Explain) -> Any:
     """Explain why a node has not run, or what each node of a run that has not completed waits for."""
     return await call.service.runs.explain(call.path("run_id"), query.node)

@@ -276,13 +276,6 @@ class StepPage(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-class Explanation(View, frozen=True, kw_only=True):
-    run_id: str
-    state: RunState
-    nodes: dict[str, str]
-    quarantined: Maybe[str] = UNSET
-
-
 class Difference(View, frozen=True, kw_only=True):
     path: str
     change: Literal["added", "removed", "changed"]

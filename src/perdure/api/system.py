@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from starlette.responses import Response
 
 from perdure.access import Permission
@@ -14,8 +15,9 @@ from perdure.api.blob_schemas import BlobPut, BlobStat
 from perdure.api.byte_ranges import wanted_range
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
-from perdure.api.request_reader import media_type, read_bytes
+from perdure.api.request_reader import Query, media_type, read_bytes
 from perdure.api.revalidation import is_known
+from perdure.api.search_schemas import Found
 from perdure.service.system import count_workers
 
 routes = Routes("system")
@@ -23,6 +25,18 @@ outside = Routes("server", prefix="")
 SYSTEM = Permission.SYSTEM_READ
 BYTES = "application/octet-stream"
 READY_SECONDS = 5.0
+
+
+class Search(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    q: Annotated[str, Meta(description="The beginning of the id of a run, or a part of a name.", max_length=200)]
+    limit: Annotated[int, Meta(description="At most so many of each kind.", ge=1, le=50)] = 8
+
+
+@routes.get("/search", SYSTEM, Found)
+async def search(call: Call, query: Search) -> Any:
+    """Search runs by the beginning of their id (four characters or more), workflows by a part of their name, and pending approvals by a part
+    of their id, node, workflow or approvers. Kinds that you may not read are empty."""
+    return await call.service.system.search(query.q, limit=query.limit)
 
 
 @outside.get("/healthz", None, s.Health)

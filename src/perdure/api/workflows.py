@@ -9,9 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from perdure.access import Permission
 from perdure.api import schemas as s
+from perdure.api import search_schemas
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.graph_schemas import ValidatedWith
-from perdure.api.parameters import Limit, Text, either
+from perdure.api.parameters import Limit, Text, either, moment
 from perdure.api.problem_details import BadBody
 from perdure.api.request_reader import Body, Query, definition_format, off_the_loop, read_bytes, read_json
 from perdure.model.reader import Format
@@ -113,10 +114,24 @@ async def delete(call: Call, query: WhichVersion) -> Any:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
+class ListWorkflows(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    q: Annotated[str, Meta(description="Its name holds this, in whatever case.", max_length=200)] | None = None
+
+
 @routes.get("/workflows", READ, s.WorkflowPage)
-async def list_(call: Call, query: Paged) -> Any:
-    """List the workflows by name, each with its highest version."""
-    return await call.service.workflows.list(limit=query.limit, cursor=query.cursor).first()
+async def list_(call: Call, query: ListWorkflows) -> Any:
+    """List the workflows by name, each with its highest version. With `q` a page may be short and still have a `next_cursor`."""
+    return await call.service.workflows.list(q=query.q, limit=query.limit, cursor=query.cursor).first()
+
+
+class Since(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    since: Annotated[str, Meta(description="Runs made then or later: seconds since 1970, or RFC 3339.")] | None = None
+
+
+@routes.get("/workflows/{name}/stats", READ, search_schemas.WorkflowStats)
+async def stats(call: Call, query: Since) -> Any:
+    """Get figures of a workflow by version: runs started, how they ended and how long they took; of the newest 10,000."""
+    return await call.service.workflows.stats(call.path("name"), since=moment("since", query.since))
 
 
 class GetWorkflow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

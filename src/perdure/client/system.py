@@ -17,6 +17,12 @@ class SystemCalls:
         """Your own identity on this server, and what it may do."""
         return get("me")
 
+    @operation
+    def search(self, q: str, *, limit: int = 8) -> Call[v.Found]:
+        """Runs whose ids begin so (four characters or more), workflows and pending approvals whose names hold it; up to `limit`
+        of each."""
+        return get("search", q=q, limit=limit)
+
     @listing
     def node_types(self) -> Call[Page[v.NodeType]]:
         """The node types that workflows can use."""

@@ -71,9 +71,14 @@ class WorkflowsCalls:
         return msgspec.structs.replace(call, query=query)
 
     @listing
-    def list(self, *, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Workflow]]:
-        """The highest version of each workflow, by name."""
-        return get("workflows", limit=limit, cursor=cursor)
+    def list(self, *, q: str | None = None, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Workflow]]:
+        """The highest version of each workflow, by name; with `q`, those whose names hold it, in whatever case."""
+        return get("workflows", q=q, limit=limit, cursor=cursor)
+
+    @operation
+    def stats(self, name: str, *, since: float | str | None = None) -> Call[v.WorkflowStats]:
+        """By version: how many runs were started since then, how they ended and how long they took; of the newest 10,000."""
+        return get("workflows", name, "stats", since=since)
 
     @operation
     def get(self, name: str, *, version: int | None = None, alias: str | None = None) -> Call[v.WorkflowDetails]:

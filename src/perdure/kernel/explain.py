@@ -34,7 +34,7 @@ def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:
         nodes = [node.id for node in state.ir.nodes if node is not None]
         return f"The workflow has no node {name}; {suggest(name, nodes)}"
     node = state.node(index)
-    scope = _current_scope(state, node)
+    scope = current_scope(state, node)
     activation = find_latest(state, index) if scope is None else state.activations.get(key_of(index, scope))
     if activation is not None and activation.state is not N.PENDING:
         return _reached(state, node, activation, seen)
@@ -43,7 +43,7 @@ def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:
     return _not_reached(state, node, scope, activation, seen)
 
 
-def _current_scope(state: State, node: Node) -> Scope | None:
+def current_scope(state: State, node: Node) -> Scope | None:
     """Where the loops around a node are now; None when one of them is over."""
     scope: Scope = ()
     for loop in node.loops:

@@ -14,6 +14,7 @@ import msgspec
 from perdure.budget import ANSWER_BYTES, Budget
 from perdure.errors import NotFound, Refused
 from perdure.kernel.explain import explain
+from perdure.kernel.reasons import find_first, reason_of
 from perdure.kernel.run_view import nodes_view
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State
@@ -214,7 +215,8 @@ class Runs(RunLists):
         try:
             state = await self._engine.runs.state_of(record)
         except Refused:  # its nodes are unknown, but the reason why it does not go on is known
-            return {"run_id": run_id, "state": record.row.state, "nodes": {}, "quarantined": record.quarantined}
+            about = {"nodes": {}, "reasons": {}, "first": {"code": "quarantined", "reason": record.quarantined}}
+            return {"run_id": run_id, "state": record.row.state, **about, "quarantined": record.quarantined}
         if node is not None:
             get_node(state, node)
         seen = await self._seen(state)
@@ -223,8 +225,12 @@ class Runs(RunLists):
             name: text + below.get(name, "") + self._queued(state, name)
             for name, text in explain_nodes(state, node, seen, None if self._tenancy.owner else EXPLAINED).items()
         }
-        view = {"run_id": run_id, "state": state.state.value, "nodes": said}
-        return view if record.quarantined is None else {**view, "quarantined": record.quarantined}
+        reasons = {name: reason_of(state, name, seen) for name in said}
+        view = {"run_id": run_id, "state": state.state.value, "nodes": said, "reasons": reasons}
+        if record.quarantined is None:
+            return {**view, "first": find_first(state, seen)}
+        held = {"code": "quarantined", "reason": record.quarantined}
+        return {**view, "first": held, "quarantined": record.quarantined}
 
     def _queued(self, state: State, node: str) -> str:
         """Why a queued node does not start; only the process that holds its run knows."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 class System:
     def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
         self._engine = tenancy.engine
         self._principal = tenancy.principal
         self._whole = tenancy.principal.may(Permission.SYSTEM_OPERATE)
@@ -31,6 +32,13 @@ class System:
     async def me(self) -> View:
         """The caller's own principal and its permissions."""
         return _principal_view(self._principal)
+
+    async def search(self, q: str, *, limit: int = 8) -> View:
+        """Runs whose ids begin so, workflows whose names hold it, and pending approvals whose names hold it; up to `limit` of
+        each."""
+        from perdure.service.search import search  # it needs the other nouns, which a command must not wait for
+
+        return await search(self._tenancy, q, limit)
 
     @listing
     async def node_types(self, *, cursor: str | None = None) -> View:

@@ -6,7 +6,8 @@ with. It must not know HTTP or permissions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import builtins
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from perdure.archive import LATEST, Alias, Archive, Share, VersionNote
 from perdure.drawing import Direction
 from perdure.errors import Conflict, NotFound, Refused
-from perdure.journal import WorkflowVersion
+from perdure.journal import Page, WorkflowVersion
 from perdure.model import Compiled, DefinitionError
 from perdure.model.reader import Format
 from perdure.nodes.config_checks import joined
@@ -23,9 +24,11 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
 from perdure.service.patches import apply_patch
 from perdure.service.pictures import Graph, draw_graph
+from perdure.service.scans import scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.versions import MOST_VERSION, get_version
 from perdure.service.views import View, page_view, problem_view, run_summary
+from perdure.service.workflow_stats import read_stats
 from perdure.threads import aside
 
 Definition = Mapping[str, Any] | str | bytes
@@ -143,10 +146,23 @@ class Workflows:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     @listing
-    async def list(self, *, limit: int = 100, cursor: str | None = None) -> View:
-        """The highest version of each workflow, ordered by name."""
-        page = await self._engine.journal.list_workflows(tenant=self._tenancy.tenant, limit=limit, cursor=cursor)
+    async def list(self, *, q: str | None = None, limit: int = 100, cursor: str | None = None) -> View:
+        """The highest version of each workflow, ordered by name; with `q`, those whose names hold it, in whatever case. A
+        page may then be short, and even empty, and still have a cursor."""
+
+        def read(most: int, after: str | None) -> Awaitable[Page[WorkflowVersion]]:
+            return self._engine.journal.list_workflows(tenant=self._tenancy.tenant, limit=most, cursor=after)
+
+        async def choose(found: Sequence[WorkflowVersion]) -> builtins.list[WorkflowVersion]:
+            return [one for one in found if (q or "").casefold() in one.name.casefold()]
+
+        page = await (read(limit, cursor) if not q else scan(read, choose, limit, cursor))
         return page_view(page, _version_view)
+
+    async def stats(self, name: str, *, since: float | None = None) -> View:
+        """By version: how many runs were started since then, how they ended, and how long they took; of the newest 10,000."""
+        await self._get(name, None, None)
+        return await read_stats(self._tenancy, name, since)
 
     async def get(self, name: str, *, version: int | None = None, alias: str | None = None) -> View:
         """A version with its definition, in the canonical form that always has `nodes` and `edges`."""

@@ -36,7 +36,6 @@ from perdure.client.views.general import (
     Difference,
     Error,
     Event,
-    Explanation,
     IssuedKey,
     Key,
     LogLine,
@@ -82,6 +81,8 @@ from perdure.client.views.graph_views import (
 )
 from perdure.client.views.list_views import BucketCount, GroupCount, RunCounts
 from perdure.client.views.reading_views import RunDefinition, RunPatch
+from perdure.client.views.reason_views import AwaitedNode, Explanation, HeldUp
+from perdure.client.views.search_views import Found, VersionStats, WorkflowStats
 from perdure.client.views.session_views import Session
 from perdure.client.views.value_views import Entry, MapItem, NodeInput, Slice, ValueKind
 
@@ -96,6 +97,7 @@ __all__ = [
     "Attempt",
     "AuditEntry",
     "AuditVerdict",
+    "AwaitedNode",
     "Ballot",
     "BlobPut",
     "BlobStat",
@@ -115,11 +117,13 @@ __all__ = [
     "Explanation",
     "Film",
     "FilmEdges",
+    "Found",
     "Graph",
     "GraphEdge",
     "GraphNode",
     "GraphStack",
     "GroupCount",
+    "HeldUp",
     "IssuedKey",
     "Key",
     "Line",
@@ -158,11 +162,13 @@ __all__ = [
     "Validated",
     "ValidatedWith",
     "ValueKind",
+    "VersionStats",
     "Worker",
     "Workflow",
     "WorkflowDeleted",
     "WorkflowDetails",
     "WorkflowDiff",
+    "WorkflowStats",
     "WorkflowVersion",
     "WorkingTask",
     "WorkingTasks",

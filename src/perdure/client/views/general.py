@@ -232,13 +232,6 @@ class Step(TypedDict):
     reasoning: NotRequired[str]
 
 
-class Explanation(TypedDict):
-    run_id: str
-    state: RunState
-    nodes: dict[str, str]
-    quarantined: NotRequired[str]
-
-
 class Difference(TypedDict):
     path: str
     change: Literal["added", "removed", "changed"]

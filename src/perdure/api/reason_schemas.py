@@ -1,0 +1,51 @@
+"""The types of answers about what holds a run up. See `schemas.py`."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from perdure.api.schemas import Maybe, RunState, View
+
+
+class AwaitedNode(View, frozen=True, kw_only=True):
+    node: str
+    state: str
+
+
+class HeldUp(View, frozen=True, kw_only=True):
+    code: str
+    """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
+    `items`, `parked`, `running`, …; for a run also `quarantined`."""
+    node: Maybe[str] = UNSET
+    """Which node it is, where the reason is that of the run."""
+    item: Maybe[int] = UNSET
+    waits_for: Maybe[list[AwaitedNode]] = UNSET
+    arrived: Maybe[list[str]] = UNSET
+    at_least: Maybe[int] = UNSET
+    """How many of them it needs; without it, all."""
+    queue: Maybe[str] = UNSET
+    worker: Maybe[str] = UNSET
+    until: Maybe[float | None] = UNSET
+    approval_id: Maybe[str] = UNSET
+    dead_letter_id: Maybe[str] = UNSET
+    signal: Maybe[str] = UNSET
+    child: Maybe[str] = UNSET
+    """The run that it waits for."""
+    open: Maybe[int] = UNSET
+    """How many items are under way."""
+    error: Maybe[str | None] = UNSET
+    """The code of its error."""
+    by: Maybe[str | None] = UNSET
+    reason: Maybe[str | None] = UNSET
+    """Why the run is paused or quarantined."""
+
+
+class Explanation(View, frozen=True, kw_only=True):
+    run_id: str
+    state: RunState
+    nodes: dict[str, str]
+    reasons: dict[str, HeldUp]
+    """The same in codes and ids."""
+    first: HeldUp | None
+    """What holds the run up first; null: nothing does."""
+    quarantined: Maybe[str] = UNSET

@@ -1,0 +1,54 @@
+"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
+
+Written by `python -m tests.client.generate` from the schemas of the API, as a test checks. Keys may be added later.
+"""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from perdure.client.views.general import RunState
+
+
+class AwaitedNode(TypedDict):
+    node: str
+    state: str
+
+
+class HeldUp(TypedDict):
+    code: str
+    """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
+    `items`, `parked`, `running`, …; for a run also `quarantined`."""
+    node: NotRequired[str]
+    """Which node it is, where the reason is that of the run."""
+    item: NotRequired[int]
+    waits_for: NotRequired[list[AwaitedNode]]
+    arrived: NotRequired[list[str]]
+    at_least: NotRequired[int]
+    """How many of them it needs; without it, all."""
+    queue: NotRequired[str]
+    worker: NotRequired[str]
+    until: NotRequired[float | None]
+    approval_id: NotRequired[str]
+    dead_letter_id: NotRequired[str]
+    signal: NotRequired[str]
+    child: NotRequired[str]
+    """The run that it waits for."""
+    open: NotRequired[int]
+    """How many items are under way."""
+    error: NotRequired[str | None]
+    """The code of its error."""
+    by: NotRequired[str | None]
+    reason: NotRequired[str | None]
+    """Why the run is paused or quarantined."""
+
+
+class Explanation(TypedDict):
+    run_id: str
+    state: RunState
+    nodes: dict[str, str]
+    reasons: dict[str, HeldUp]
+    """The same in codes and ids."""
+    first: HeldUp | None
+    """What holds the run up first; null: nothing does."""
+    quarantined: NotRequired[str]
