@@ -151,3 +151,39 @@ async def test_a_list_that_is_as_it_was_is_not_sent_again(server, runs):
     after = await server.get("/runs", headers={**bearer(), "If-None-Match": before.headers["etag"]})
     assert (after.status_code, len(after.json()["items"])) == (200, 5)
     assert (await server.get("/runs", headers={"If-None-Match": before.headers["etag"]})).status_code == 401
+
+
+async def test_many_runs_are_counted_then_changed_if_the_count_is_still_right(server, runs):
+    waits = workflow({"id": "w", "type": "wait", "config": {"signal": "go"}}, name="waits")
+    ann, eve = bearer("ann"), bearer("eve", tenant="other")
+    waiting = [(await server.start(waits, wait=0, headers=ann))["run_id"] for _ in range(3)]
+    theirs = (await server.start(waits, wait=0, headers=eve))["run_id"]
+    asked = {"action": "cancel", "where": {"workflow": "waits", "state": ["running"], "by": "ann"}}
+    counted = {"matched": 3, "done": 0, "refused": []}
+    assert await server.ok("/runs/bulk", asked, headers=ann) == counted
+    wrong = await server.post("/runs/bulk", {**asked, "expected": 2}, headers=ann)
+    assert (wrong.status_code, (await server.ok("/runs/bulk", asked, headers=ann))) == (409, counted)
+    done = await server.ok("/runs/bulk", {**asked, "expected": 3, "reason": "stocktaking"}, headers=ann)
+    assert done == {"matched": 3, "done": 3, "refused": []}
+    assert (await server.ok("/runs/bulk", asked, headers=ann))["matched"] == 0
+    assert (await server.ok(f"/runs/{theirs}", headers=eve))["state"] == "running"
+    named = {"action": "pause", "run_ids": [waiting[0], waiting[0], theirs, "nowhere", runs[0]], "expected": 2}
+    told = await server.ok("/runs/bulk", named, headers=ann)
+    assert (told["matched"], told["done"]) == (2, 0)
+    assert {one["run_id"] for one in told["refused"]} == {waiting[0], runs[0]}
+    audit = (await server.ok("/audit?action=runs.bulk", headers=ann))["items"]
+    assert len(audit) == 5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"action": "delete"},
+        {"action": "cancel", "where": {"state": ["waiting"]}},
+        {"action": "cancel", "where": {"x": 1}},
+    ],
+)
+async def test_a_change_of_many_that_means_nothing_is_refused(server, body):
+    assert (await server.post("/runs/bulk", body, headers=bearer())).status_code in (400, 422)
+    assert (await server.post("/runs/bulk", {"action": "cancel"}, headers=bearer("v", "viewer"))).status_code == 403

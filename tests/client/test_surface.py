@@ -29,7 +29,16 @@ from perdure.client.operations import AsyncNoun, Noun, listing, operation, strea
 from perdure.client.sockets import _checks
 from tests.client import generate
 
-SAMPLES = {"definition": {}, "operations": [], "file": {}, "data": b"", "roles": ["viewer"], "version": 1, "seq": 1}
+SAMPLES = {
+    "action": "cancel",
+    "definition": {},
+    "operations": [],
+    "file": {},
+    "data": b"",
+    "roles": ["viewer"],
+    "version": 1,
+    "seq": 1,
+}
 NOT_FOR_PROGRAMS = ("/api/v1/links/", "/api/v1/hooks/", "/api/v1/session/", "/api/v1/ui/")
 """Pages for people, what other systems sign instead of showing a key, and the cookies of browsers."""
 

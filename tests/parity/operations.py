@@ -170,6 +170,7 @@ OPERATIONS = {
     "keys.list": named("", lambda on, _: on.keys.list(limit=1)),
     "sessions.list": named("", lambda on, _: on.sessions.list()),
     "sessions.end": named("gone", lambda on, name: on.sessions.end(name)),
+    "runs.bulk": named("", lambda on, _: on.runs.bulk("cancel", where={"workflow": "nowhere"}, expected=0)),
     "runs.counts": named("", lambda on, _: on.runs.counts(group="workflow", workflow="orders")),
     "keys.revoke": named("gone", _revoke, changes=True),
     "audit.list": named("", lambda on, _: on.audit.list(action="key.created", limit=1)),

@@ -26,3 +26,15 @@ class RunCounts(View, frozen=True, kw_only=True):
     """Whether there are more than were counted."""
     groups: Maybe[list[GroupCount]] = UNSET
     buckets: Maybe[list[BucketCount]] = UNSET
+
+
+class RunRefused(View, frozen=True, kw_only=True):
+    run_id: str
+    code: str
+    message: str
+
+
+class ManyRunsChanged(View, frozen=True, kw_only=True):
+    matched: int
+    done: int
+    refused: list[RunRefused]

@@ -12,7 +12,7 @@ class AwaitedNode(View, frozen=True, kw_only=True):
     state: str
 
 
-class HeldUp(View, frozen=True, kw_only=True):
+class Obstacle(View, frozen=True, kw_only=True):
     code: str
     """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
     `items`, `parked`, `running`, …; for a run also `quarantined`."""
@@ -44,8 +44,8 @@ class Explanation(View, frozen=True, kw_only=True):
     run_id: str
     state: RunState
     nodes: dict[str, str]
-    reasons: dict[str, HeldUp]
+    reasons: dict[str, Obstacle]
     """The same in codes and ids."""
-    first: HeldUp | None
+    first: Obstacle | None
     """What holds the run up first; null: nothing does."""
     quarantined: Maybe[str] = UNSET

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from perdure.access import Permission
@@ -11,7 +12,7 @@ from perdure.api import list_schemas as c
 from perdure.api import schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text, moment, tag
-from perdure.api.request_reader import Query
+from perdure.api.request_reader import Body, Query
 
 routes = Routes("runs")
 READ = Permission.RUNS_READ
@@ -46,14 +47,15 @@ class WhichRuns(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
         False
     )
 
-    def conditions(self) -> dict[str, Any]:
-        moments = ("since", "until", "ended_since", "ended_until")
-        plain = ("state", "workflow", "version", "by", "error", "id", "parent", "children", "root")
-        return (
-            {name: getattr(self, name) for name in plain}
-            | {name: moment(name, getattr(self, name)) for name in moments}
-            | {"tag": [tag(one) for one in self.tag]}
-        )
+
+def read_conditions(given: WhichRuns | Chosen) -> dict[str, Any]:
+    moments = ("since", "until", "ended_since", "ended_until")
+    plain = ("state", "workflow", "version", "by", "error", "id", "parent", "children", "root")
+    return (
+        {name: getattr(given, name) for name in plain}
+        | {name: moment(name, getattr(given, name)) for name in moments}
+        | {"tag": [tag(one) for one in given.tag]}
+    )
 
 
 class ListRuns(WhichRuns, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,7 +75,7 @@ async def list_(call: Call, query: ListRuns) -> Any:
 
     With `by` or several tags a page looks at 2,000 runs at most: it may be short, even empty, and still have a `next_cursor`.
     """
-    pages = call.service.runs.list(**query.conditions(), order=query.order, limit=query.limit, cursor=query.cursor)
+    pages = call.service.runs.list(**read_conditions(query), order=query.order, limit=query.limit, cursor=query.cursor)
     return await pages.first()
 
 
@@ -91,4 +93,60 @@ async def counts(call: Call, query: CountRuns) -> Any:
     Without a range (`since`, or `ended_since`) of at most 31 days, or with `by` or several tags, the newest 10,000 that match are
     counted; `capped` says that there are more.
     """
-    return await call.service.runs.counts(**query.conditions(), group=query.group, bucket=query.bucket)
+    return await call.service.runs.counts(**read_conditions(query), group=query.group, bucket=query.bucket)
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The conditions of GET /runs."""
+
+    state: Annotated[tuple[s.RunState, ...], Meta(max_length=20)] = ()
+    workflow: Text | None = None
+    version: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    tag: Annotated[
+        tuple[Annotated[str, Meta(pattern="^[^=]+=", max_length=1300)], ...],
+        Meta(description="`name=value`; all must hold.", max_length=20),
+    ] = ()
+    by: Name | None = None
+    error: Name | None = None
+    id: Annotated[str, Meta(description="Its id begins so.", min_length=4, max_length=1000)] | None = None
+    since: Annotated[str, Meta(max_length=100)] | None = None
+    until: Annotated[str, Meta(max_length=100)] | None = None
+    ended_since: Annotated[str, Meta(max_length=100)] | None = None
+    ended_until: Annotated[str, Meta(max_length=100)] | None = None
+    parent: Annotated[str, Meta(max_length=1000)] | None = None
+    children: bool = False
+    root: bool = False
+
+
+class ChangeRuns(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    action: Literal["cancel", "pause", "resume", "retry", "rollback"]
+    where: Chosen = Chosen()
+    run_ids: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=1000)]],
+            Meta(description="These runs, instead of those that match.", max_length=1000),
+        ]
+        | None
+    ) = None
+    expected: (
+        Annotated[int, Meta(description="How many there are. Without it they are only counted.", ge=0, le=10_000)]
+        | None
+    ) = None
+    reason: Annotated[str, Meta(description="Why; it is written down.", max_length=2000)] = ""
+
+
+@routes.post("/runs/bulk", Permission.RUNS_OPERATE, c.ManyRunsChanged)
+async def bulk(call: Call, body: ChangeRuns) -> Any:
+    """Cancel, pause, resume, retry or roll back many runs. Without `expected` they are only counted; with that count it is done.
+
+    10,000 at most. What a run refuses is told, and the others go on.
+    """
+    view = await call.service.runs.bulk(
+        body.action,
+        where=read_conditions(body.where),
+        run_ids=body.run_ids,
+        expected=body.expected,
+        reason=body.reason,
+    )
+    call.noted = {"action": body.action, "matched": view["matched"], "done": view["done"]}
+    return view

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from perdure.client import views as v
-from perdure.client.http_calls import Call, get
+from perdure.client.http_calls import Call, get, given, post
 from perdure.client.operations import Page, listing, operation
 
 PAGE = 100
@@ -58,9 +58,9 @@ class RunListsCalls:
         with `by` or several tags a page may be short."""
         about = {"workflow": workflow, "version": version, "by": by, "error": error, "id": id, "parent": parent}
         times = {"since": since, "until": until, "ended_since": ended_since, "ended_until": ended_until}
-        given = None if order == "newest" else order
+        ordered = None if order == "newest" else order
         conditions = _conditions(state, tag, children, root, **about, **times)
-        return get("runs", **conditions, order=given, limit=limit, cursor=cursor)
+        return get("runs", **conditions, order=ordered, limit=limit, cursor=cursor)
 
     @operation
     def counts(
@@ -89,3 +89,26 @@ class RunListsCalls:
         times = {"since": since, "until": until, "ended_since": ended_since, "ended_until": ended_until}
         conditions = _conditions(state, tag, children, root, **about, **times)
         return get("runs", "counts", **conditions, group=group, bucket=bucket)
+
+    @operation
+    def bulk(
+        self,
+        action: Literal["cancel", "pause", "resume", "retry", "rollback"],
+        *,
+        where: Mapping[str, Any] | None = None,
+        run_ids: Sequence[str] | None = None,
+        expected: int | None = None,
+        reason: str = "",
+    ) -> Call[v.ManyRunsChanged]:
+        """Cancel, pause, resume, retry or roll back the runs that match `where` (the conditions of `list`), or those that are
+        named. Without `expected` they are only counted; with that count it is done."""
+        chosen = dict(where or {})
+        if chosen.get("tag"):
+            chosen["tag"] = _conditions((), chosen["tag"], False, False)["tag"]
+        if isinstance(chosen.get("state"), str):
+            chosen["state"] = [chosen["state"]]
+        times = ("since", "until", "ended_since", "ended_until")
+        chosen |= {name: str(chosen[name]) for name in times if isinstance(chosen.get(name), int | float)}
+        names = None if run_ids is None else [*run_ids]
+        body = given(run_ids=names, expected=expected, reason=reason or None)
+        return post("runs", "bulk", body={"action": action, "where": given(**chosen), **body})

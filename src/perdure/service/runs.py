@@ -6,7 +6,7 @@ It must not know HTTP or permissions. Everything goes through a `Tenancy`, and s
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -30,8 +30,9 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
 from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
+from perdure.service.run_changes import Action, change_many
 from perdure.service.run_events import EventsAsked, read_page
-from perdure.service.run_lists import RunLists
+from perdure.service.run_lists import Asked, RunLists
 from perdure.service.run_streams import ALIVE_SECONDS, Batch, follow_with
 from perdure.service.starts import Started, hash_of
 from perdure.service.tenancy import refuse_sealed
@@ -282,6 +283,27 @@ class Runs(RunLists):
         ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
         await self._tenancy.ask(Request(kind="retry", run_id=record.run_id, by=self._tenancy.by, reason=reason, ir=ir))
         return run_summary(await self._tenancy.get_run(run_id))
+
+    async def bulk(
+        self,
+        action: Action,
+        *,
+        where: Mapping[str, Any] | None = None,
+        run_ids: Sequence[str] | None = None,
+        expected: int | None = None,
+        reason: str = "",
+    ) -> View:
+        """Cancel, pause, resume, retry or roll back the runs that match `where` (the conditions of `list`), or those that are
+        named. Without `expected` they are only counted; with that count it is done."""
+        changes: dict[Action, Callable[[str], Awaitable[View]]] = {
+            "cancel": lambda name: self.cancel(name, reason=reason),
+            "pause": lambda name: self.pause(name, reason=reason),
+            "resume": self.resume,
+            "retry": lambda name: self.retry(name, reason=reason),
+            "rollback": self.rollback,
+        }
+        chosen = Asked(**(where or {}))
+        return await change_many(self._page, changes[action], self.summary, chosen, run_ids=run_ids, expected=expected)
 
     async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str | None = None) -> View:
         record = await self._tenancy.get_run(run_id)

@@ -79,9 +79,9 @@ from perdure.client.views.graph_views import (
     Rectangle,
     ValidatedWith,
 )
-from perdure.client.views.list_views import BucketCount, GroupCount, RunCounts
+from perdure.client.views.list_views import BucketCount, GroupCount, ManyRunsChanged, RunCounts, RunRefused
 from perdure.client.views.reading_views import RunDefinition, RunPatch
-from perdure.client.views.reason_views import AwaitedNode, Explanation, HeldUp
+from perdure.client.views.reason_views import AwaitedNode, Explanation, Obstacle
 from perdure.client.views.search_views import Found, VersionStats, WorkflowStats
 from perdure.client.views.session_views import Session
 from perdure.client.views.value_views import Entry, MapItem, NodeInput, Slice, ValueKind
@@ -123,12 +123,12 @@ __all__ = [
     "GraphNode",
     "GraphStack",
     "GroupCount",
-    "HeldUp",
     "IssuedKey",
     "Key",
     "Line",
     "LogLine",
     "ManyChanged",
+    "ManyRunsChanged",
     "MapItem",
     "Me",
     "Node",
@@ -140,6 +140,7 @@ __all__ = [
     "NodeTypeItem",
     "Notification",
     "Notify",
+    "Obstacle",
     "PatchResult",
     "Patched",
     "Problem",
@@ -153,6 +154,7 @@ __all__ = [
     "RunFile",
     "RunImported",
     "RunPatch",
+    "RunRefused",
     "RunStarted",
     "RunState",
     "RunSummary",

@@ -27,3 +27,15 @@ class RunCounts(TypedDict):
     """Whether there are more than were counted."""
     groups: NotRequired[list[GroupCount]]
     buckets: NotRequired[list[BucketCount]]
+
+
+class RunRefused(TypedDict):
+    run_id: str
+    code: str
+    message: str
+
+
+class ManyRunsChanged(TypedDict):
+    matched: int
+    done: int
+    refused: list[RunRefused]

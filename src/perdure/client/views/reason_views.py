@@ -15,7 +15,7 @@ class AwaitedNode(TypedDict):
     state: str
 
 
-class HeldUp(TypedDict):
+class Obstacle(TypedDict):
     code: str
     """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
     `items`, `parked`, `running`, …; for a run also `quarantined`."""
@@ -47,8 +47,8 @@ class Explanation(TypedDict):
     run_id: str
     state: RunState
     nodes: dict[str, str]
-    reasons: dict[str, HeldUp]
+    reasons: dict[str, Obstacle]
     """The same in codes and ids."""
-    first: HeldUp | None
+    first: Obstacle | None
     """What holds the run up first; null: nothing does."""
     quarantined: NotRequired[str]
