@@ -1,12 +1,15 @@
 """Values looked through part by part: what nodes were given and gave, items of maps, inputs and outputs of runs."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.contents import Contents
 from perdure.errors import NotFound
+from perdure.kernel.segments import MASKED, SEALED
 from perdure.service import slices
-from perdure.service.slices import Part
+from perdure.service.slices import Part, cut
 from tests.api.test_runs import until_node, until_state
 from tests.engine import tasks
 from tests.engine.helpers import task, transform, until_true, workflow
@@ -64,9 +67,9 @@ def test_a_value_is_the_sum_of_its_parts_from_memory_and_from_json(value, limit)
     for names in (["no such key"], ["0", "0", "0", "0", "0", "0", "0"], ["-"], ["01"]):
         part = Part(pointer=pointer_of(names))
         told = []
-        for cut in (from_memory, from_json):
+        for read_part in (from_memory, from_json):
             try:
-                told.append(cut(part))
+                told.append(read_part(part))
             except NotFound as error:
                 told.append(error.message)
         assert told[0] == told[1]
@@ -210,3 +213,13 @@ async def test_a_node_that_has_not_begun_has_nothing_yet(server):
     await until_node(server, run, "w", "waiting")
     waiting = await server.get(f"/runs/{run}/nodes/w/output")
     assert (waiting.status_code, "it is waiting" in waiting.json()["detail"]) == (404, True)
+
+
+async def test_no_pointer_leads_into_what_is_sealed():
+    value = {"card": {SEALED: "sealed text"}, "cards": [{SEALED: "sealed text"}], "who": "ann"}
+    shown = await cut(Contents(None), "t", value, Part())
+    assert {one["key"]: one["value"] for one in shown["entries"]} == {"card": MASKED, "cards": [MASKED], "who": "ann"}
+    assert (await cut(Contents(None), "t", value, Part(pointer="/card")))["text"] == MASKED
+    for pointer in (f"/card/{SEALED}", f"/cards/0/{SEALED}"):
+        with pytest.raises(NotFound):
+            await cut(Contents(None), "t", value, Part(pointer=pointer))

@@ -57,7 +57,7 @@ async def cut(contents: Contents, tenant: str, value: Any, part: Part) -> View:
     done = 0
     while True:
         if not isinstance(value, BlobRef):
-            value, done = await aside(tenant, _walk, value, names, done)
+            value, done = await aside(tenant, _walk, _masked(value), names, done)
             if not isinstance(value, BlobRef):
                 return await aside(tenant, _show, value, part)
         data = await _fetch(contents, tenant, value.ref, budget)
@@ -76,7 +76,12 @@ async def _fetch(contents: Contents, tenant: str, ref: str, budget: Budget) -> b
 
 
 def _decode(data: bytes, refs: bool) -> Any:
-    return segments.mask(segments.decode(data, refs))
+    return _masked(segments.decode(data, refs))
+
+
+def _masked(value: Any) -> Any:
+    """The value without what is sealed, before a pointer can lead into it."""
+    return segments.mask(value) if segments.has_sealed(value) else value
 
 
 # -- values in memory --------------------------------------------------------------------------------------------------
@@ -100,14 +105,13 @@ def _step(value: Any, name: str) -> Any:
 
 
 def _show(value: Any, part: Part) -> View:
-    masked = segments.mask(value) if segments.has_sealed(value) else value
-    if isinstance(masked, dict):
-        some = list(masked.items())[part.offset : part.offset + part.limit]
-        return _page("object", len(masked), [_entry(key, one) for key, one in some], part)
-    if isinstance(masked, list | tuple):
-        some = list(enumerate(masked[part.offset : part.offset + part.limit], part.offset))
-        return _page("array", len(masked), [_entry(key, one) for key, one in some], part)
-    return _scalar(masked, part)
+    if isinstance(value, dict):
+        some = list(value.items())[part.offset : part.offset + part.limit]
+        return _page("object", len(value), [_entry(key, one) for key, one in some], part)
+    if isinstance(value, list | tuple):
+        items = list(enumerate(value[part.offset : part.offset + part.limit], part.offset))
+        return _page("array", len(value), [_entry(key, one) for key, one in items], part)
+    return _scalar(value, part)
 
 
 def _entry(key: str | int, value: Any) -> View:
