@@ -22,6 +22,8 @@ import pytest
 
 from scripts.ui import UI, has_tools
 
+# Taken out of the environment: programs that tests start would take it for a setting that does not exist.
+PROGRAM = os.environ.pop("PERDURE_TEST_BROWSER", "")
 PACKAGE = UI / "node_modules" / "@sparticuz" / "chromium"
 CACHE = Path(sys.prefix) / "browsers"
 PARTS = ("al2023.tar", "swiftshader.tar", "fonts.tar", "chromium")
@@ -45,8 +47,8 @@ def leave(reason: str) -> None:
 
 
 def launch_options() -> dict[str, Any]:
-    if program := os.environ.get("PERDURE_TEST_BROWSER"):
-        return {"executable_path": program, "args": FLAGS, "chromium_sandbox": os.getuid() != 0}
+    if PROGRAM:
+        return {"executable_path": PROGRAM, "args": FLAGS, "chromium_sandbox": os.getuid() != 0}
     need_tools()
     home = unpack()
     env = {
