@@ -4,9 +4,9 @@ CONCURRENCY = 100
 """How many tasks a worker executes at once."""
 MAX_BACKLOG = 1_000_000
 """How many tasks may wait before new runs are refused."""
-MAX_NODES = 8_000
+MAX_NODES = 5_000
 """How large a definition may be that a server which is not open takes: its largest decision, about all nodes at once,
-then takes less than a tenth of a second, for which nothing else goes on (S05)."""
+then takes about half of a tenth of a second, for which nothing else goes on (S05)."""
 EDGES_PER_NODE = 8
 """How many edges take as long as a node."""
 SANDBOX_MEMORY_MB = 512

@@ -81,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many tasks may wait in one process; beyond that, new runs are refused with `overloaded`."""
 
     max_nodes: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
-    """How many nodes a definition may have, eight edges counted as one; 0: 8,000 with `auth` other than `open`, else any
+    """How many nodes a definition may have, eight edges counted as one; 0: 5,000 with `auth` other than `open`, else any
     number. A decision about all of them holds up everything else in the process."""
 
     sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = SANDBOX_MEMORY_MB
