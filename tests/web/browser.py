@@ -22,8 +22,10 @@ import pytest
 
 from scripts.ui import UI, has_tools
 
-# Taken out of the environment: programs that tests start would take it for a setting that does not exist.
-PROGRAM = os.environ.pop("PERDURE_TEST_BROWSER", "")
+# Under another name from here on, also for xdist's workers: programs that tests start would take it for an unknown setting.
+if "PERDURE_TEST_BROWSER" in os.environ:
+    os.environ["TEST_BROWSER"] = os.environ.pop("PERDURE_TEST_BROWSER")
+PROGRAM = os.environ.get("TEST_BROWSER", "")
 PACKAGE = UI / "node_modules" / "@sparticuz" / "chromium"
 CACHE = Path(sys.prefix) / "browsers"
 PARTS = ("al2023.tar", "swiftshader.tar", "fonts.tar", "chromium")
