@@ -35,6 +35,8 @@ def find_codes():
     found = {"bad_condition", "no_more_moments"}  # stand in tuples: expressions/checks.py, triggers/declarations.py
     for file in sorted(SOURCE.rglob("*.py")):
         part = file.relative_to(SOURCE).parts[0]
+        if file.name == "reasons.py" and part == "kernel":
+            continue  # why a node has not run is no error; docs/reference/http.md has these words
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if part == "simulation" and not isinstance(node, ast.ClassDef):
                 continue  # it has words of its own for how histories end

@@ -1,9 +1,11 @@
 import logging
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from perdure import functions
 from tests.cli.helpers import Shell
 from tests.client.helpers import Background
 
@@ -17,6 +19,11 @@ def shell(tmp_path, monkeypatch):
     found = Shell(tmp_path)
     yield found
     found.close()
+    for name, (file, _) in list(functions._imported.items()):  # to a later command, files that are gone have changed
+        if Path(file).is_relative_to(tmp_path):
+            del functions._imported[name]
+            functions._met.pop(name, None)
+            sys.modules.pop(name, None)
     logger = logging.getLogger("perdure")  # the command line shows its logs itself
     logger.handlers.clear()
     logger.propagate = True
