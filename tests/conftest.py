@@ -66,6 +66,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     try:
         return (yield)
     finally:
+        if (servers := sys.modules.get("tests.servers.redis")) is not None:
+            servers.close_clients()
         if nextitem is not None and nextitem.path.parent != item.path.parent:
             gc.collect()
             gc.freeze()

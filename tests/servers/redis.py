@@ -22,6 +22,13 @@ from perdure.transports.redis.names import ADOPTED, Keys
 from tests.proxy import Proxy
 from tests.servers.postgres import free_port
 
+_clients: list[redis.Redis] = []
+
+
+def close_clients() -> None:
+    while _clients:
+        _clients.pop().close()
+
 
 def system_program() -> str | None:
     """The server of the machine, if it has one."""
@@ -79,7 +86,11 @@ class RedisServer(Valkey):
         return f"test{self._prefixes}"
 
     def client(self, **options: Any) -> redis.Redis:
-        return redis.Redis(unix_socket_path=str(self.socket), **options)
+        """A client that is closed at the end of the test, if not before: one that an error holds would be collected, and its
+        socket found open, in whichever test comes then."""
+        client = redis.Redis(unix_socket_path=str(self.socket), **options)
+        _clients.append(client)
+        return client
 
     def proxy(self) -> Proxy:
         return Proxy(self.socket)

@@ -109,14 +109,14 @@ async def test_a_worker_may_not_load_scripts_and_waits_for_a_coordinator_that_do
     ids=lambda command: " ".join(map(str, command[:2])).split("\n")[0],
 )
 def test_a_worker_is_refused_everything_else(users, own_server, command):
-    client = redis.Redis(unix_socket_path=str(own_server.socket), username="perdure-worker", password="secret")
+    client = own_server.client(username="perdure-worker", password="secret")
     assert client.ping()
     with pytest.raises(redis.exceptions.NoPermissionError):
         client.execute_command(*command)
 
 
 def test_a_coordinator_is_refused_what_could_hurt_the_server(users, own_server):
-    client = redis.Redis(unix_socket_path=str(own_server.socket), username="perdure-coordinator", password="secret")
+    client = own_server.client(username="perdure-coordinator", password="secret")
     for command in (["EVAL", "return 1", 0], ["CONFIG", "GET", "*"], ["FLUSHALL"], ["KEYS", "*"], ["SHUTDOWN"]):
         with pytest.raises(redis.exceptions.NoPermissionError):
             client.execute_command(*command)
@@ -126,7 +126,7 @@ ROLES = ("worker", "coordinator")
 
 
 def client_of(own_server, role):
-    return redis.Redis(unix_socket_path=str(own_server.socket), username=f"perdure-{role}", password="secret")
+    return own_server.client(username=f"perdure-{role}", password="secret")
 
 
 def granted(role):
