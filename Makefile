@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui ui-watch tools test check stress sim chaos cluster fuzz api attack bench peers pictures format lock clean
+.PHONY: help setup demo ui ui-watch tools test budgets check stress sim chaos cluster fuzz api attack bench peers pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -48,11 +48,14 @@ tools: setup
 test: tools ## every test
 	@$(PYTEST) $(ARGS)
 
+budgets: tools ## what pages of the web interface may cost, at full size and by the clock: 10,000 nodes, 1,000,000 runs; a quiet machine
+	@PERDURE_TEST_LONG=1 $(PY) -m pytest -n 0 tests/web/test_budgets.py $(ARGS)
+
 check: setup ## format, lint, types and the fast tests; before every commit
 	@$(PY) -m ruff format --check --quiet . || { echo "check: run 'make format'" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy
-	@$(PYTEST) --dist loadfile --no-loadscope-reorder -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -q -m "not slow" --hypothesis-profile=fast --durations=3 --durations-min=1 $(ARGS)
 
 stress: tools ## every test in random order beside simulated histories, ROUNDS=3 times; SEED=… has an order again
 	@$(PY) -m tests.stress --jobs $(JOBS) --rounds $(or $(ROUNDS),3) $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -77,7 +80,7 @@ api: setup ## CASES=100000 requests made from the OpenAPI document, good and bad
 attack: setup ## every attack that worked once or never did, on real servers of this machine, and a table of what came of each
 	@$(PY) -m tests.attack -n $(JOBS) --dist loadgroup $(ARGS)
 
-bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, =distributed, =http
+bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, =distributed, =http, =triggers
 	@$(PY) -m bench $(if $(JSON),--json) $(if $(KEEP),--keep) $(ARGS)
 
 peers: setup ## Perdure beside LangGraph, DBOS, Celery, Prefect, Temporal and Restate, by turns; QUICK=1 takes minutes

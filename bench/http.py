@@ -1,7 +1,8 @@
 """`python -m bench.http [--seconds 5] [--connections 32]`: starts over HTTP, embedded and durable (SQLite synchronous=FULL).
 
 The server is a process of its own with uvicorn, a coordinator and a worker, as `perdure dev` is. Each start is one POST /runs of a
-workflow with one node, answered when it is durable; the run itself goes on beside it. Beside starts a second stand the processor
+workflow with one node, answered when it is durable; the run itself goes on beside it. A delivery to a webhook is answered when it and the
+start of its run are durable in the journal of the one trigger. Beside starts a second stand the processor
 time of the server for each, which means more on a shared machine, and the same for GET /healthz: what HTTP alone costs.
 """
 
@@ -20,12 +21,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from perdure.api import create_app
+from perdure.api import Options, create_app
 from perdure.api.server import loop_factory, serve
 from perdure.engine import Engine
 from perdure.model import compile_definition
+from perdure.service import Service
 
 QUICK = {"name": "quick", "nodes": [{"id": "a", "type": "transform", "config": {"value": 1}}]}
+SECRET = "a secret of measurements"
+HOOK = {
+    "name": "quick",
+    "workflow": "quick",
+    "webhook": {"verify": {"scheme": "bearer", "secret": "BENCH"}},
+    "overlap": "allow",
+    "limits": {"buffer": 10_000},
+}
 HEAD = "Host: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 
@@ -34,9 +44,11 @@ async def serve_until_told(folder: Path) -> None:
     try:
         await engine.hold()
         await engine.workflows.register(compile_definition(QUICK))
+        hook = (await Service.of_owner(engine).triggers.apply(HOOK))["hook"]
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        await serve(create_app(engine), "127.0.0.1", 0, lambda port: print(port, flush=True), stop)
+        app = create_app(engine, options=Options(hook_rate=0))
+        await serve(app, "127.0.0.1", 0, lambda port: print(port, hook, flush=True), stop)
     finally:
         await engine.close(5.0)
 
@@ -91,12 +103,20 @@ def main(arguments: list[str] | None = None) -> int:
     health = f"GET /healthz HTTP/1.1\r\n{HEAD}\r\n".encode()
     with tempfile.TemporaryDirectory(prefix="perdure-bench-") as folder:
         command = [sys.executable, "-m", "bench.http", "--serve", folder]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, "PERDURE_SECRET_BENCH": SECRET}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         try:
             assert process.stdout is not None
-            port = int(process.stdout.readline())
-            for name, request, status in (("GET /healthz", health, b" 200 "), ("POST /api/v1/runs", start, b" 201 ")):
-                figures = measure(port, process.pid, request, status, options.seconds, options.connections)
+            port, hook = process.stdout.readline().split()
+            sent = (
+                f"POST {hook} HTTP/1.1\r\n{HEAD}Authorization: Bearer {SECRET}\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            for name, request, status in (
+                ("GET /healthz", health, b" 200 "),
+                ("POST /api/v1/runs", start, b" 201 "),
+                ("POST /api/v1/hooks", sent.encode() + body, b" 202 "),
+            ):
+                figures = measure(int(port), process.pid, request, status, options.seconds, options.connections)
                 print(f"  {name:20} {asyncio.run(figures)}", flush=True)
         finally:
             process.terminate()

@@ -140,7 +140,8 @@ class Demo:
         paid = "once" if len(lines) == 1 else f"{len(lines)} times"
         say(f"\n✓ `charge` began twice, under one key: the customer paid {paid}.", "32;1")
         say("  What had completed before did not run again: it was on disk.", "32;1")
-        say("\nA project of your own: .venv/bin/perdure init hello")
+        say("\nSee it in a browser:   .venv/bin/perdure dev, in an empty folder")
+        say("A project of your own: .venv/bin/perdure init hello")
         say("More to see:           examples/README.md, docs/tutorial.md")
 
 

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 from perdure.api.app import NOUNS
+from perdure.api.dev_only import routes as dev
 from perdure.api.openapi import make_document
 
 
 def main(file: Path) -> None:
-    document = make_document([endpoint for noun in NOUNS for endpoint in noun.endpoints])
+    document = make_document([endpoint for noun in (*NOUNS, dev) for endpoint in noun.endpoints])
     file.write_text(json.dumps(document), encoding="utf-8")
 
 

@@ -16,6 +16,7 @@ TAKES_A_CODE = {
     "Failed": 0,
     "Failure": 0,
     "JqError": 0,
+    "LlmError": 0,
     "Lost": 0,
     "Refusal": 0,
     "Refused": 0,

@@ -9,6 +9,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from perdure.journals.sqlite import schema
+from tests import founding
 from tests.attack.marks import pytest_runtest_makereport
 from tests.fast import pytest_collection_modifyitems
 from tests.memory import room_in_memory
@@ -40,12 +42,14 @@ for _number in (signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
+schema.migrate = founding.found
+
 # Hypothesis times every collection of garbage with two calls of a function, and by default there are thousands of small ones.
 gc.set_threshold(20_000, 10, 10)
 
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("fast", _base, max_examples=20, stateful_step_count=20, derandomize=True)
+settings.register_profile("fast", _base, max_examples=10, stateful_step_count=20, derandomize=True)
 settings.register_profile("ci", _base, max_examples=100, stateful_step_count=50, derandomize=True)
 settings.register_profile("long", _base, max_examples=5_000, stateful_step_count=100, print_blob=True)
 settings.load_profile("ci")

@@ -19,7 +19,7 @@ BESIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "tests/sim/known_s
 
 _NUMBERS = re.compile(r"\b([Rr]ules?|PROTOCOL|test_rule)(?:[_-]|\s+)(\d+)((?:(?:,? and |,? to |, )\d+)*)")
 _MORE = re.compile(r"(and|to|,) ?(\d+)")
-_IDS = re.compile(r"(?:TG|[JVERTWSX])\d\d?(?![\w-])")
+_IDS = re.compile(r"(?:TG|[BJVERTWSX])\d\d?(?![\w-])")
 _NO_BEGINNING = re.compile(r"[\w%#&./\\-]")
 _ANCHOR = re.compile(r'<a id="([a-z]+-?\d+)"></a>')
 
@@ -100,6 +100,12 @@ def test_every_rule_is_cited_by_code_or_tests(page):
     assert uncited(anchors_of(page), _here()) == []
 
 
+@pytest.mark.parametrize(("page", "word"), [("semantics.md", "rule"), ("protocol.md", "PROTOCOL")])
+def test_the_index_names_the_last_rule_of_a_page(page, word):
+    last = anchors_of(page)[-1].rpartition("-")[2]
+    assert f"(internals/{page}) | `{word} 1` to `{word} {last}`:" in read(ROOT / "docs" / "README.md")
+
+
 def test_numbers_follow_each_other_and_mean_one_thing():
     for page in LAW.glob("*.md"):
         by_kind: dict[str, list[int]] = {}
@@ -150,7 +156,7 @@ def test_no_document_is_named_that_is_not_here():
         ("src/perdure/x.py", '"""Sent once (rule\n99)."""', "rule-99"),
         ("tests/kernel/test_x.py", "def test_rule_99_nothing_holds(): ...", "rule-99"),
         ("src/perdure/scripts/x.lua", "-- taken over at once (PROTOCOL 17, 77)", "protocol-77"),
-        ("src/perdure/queries/x.sql", "-- never falls (V9)", "v9"),
+        ("src/perdure/queries/x.sql", "-- never falls (V99)", "v99"),
         ("src/perdure/kernel/x.py", "# each has one fate (TG99)", "tg99"),
         ("docs/x.md", "closed as X99", "x99"),
         ("tests/sim/known_seeds.json", '{"rule": "J8"}', "j8"),

@@ -15,7 +15,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "perdure"
 LONGEST_FILE = 600
 
-PORTS = {"records", "journal", "archive", "leases", "limits", "transport", "blobs"}
+PORTS = {"records", "journal", "topic_log", "archive", "leases", "limits", "transport", "blobs"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "budget", "model", "plain", "plain_text", "tempo", "capacity", "spelling"}
 MIDDLE = {
@@ -23,8 +23,11 @@ MIDDLE = {
     "nodes",
     "functions",
     "outcomes",
+    "asks",
+    "spending",
     "secrets",
     "egress",
+    "llms",
     "sandbox",
     "pipeline",
     "triggers",
@@ -52,6 +55,8 @@ ALLOWED: dict[str, set[str]] = {
     "invariants": {"model", "kernel"},
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
+    "asks": {"outcomes", "plain_text", "spending"},  # what a handler may ask for
+    "spending": {"model", "plain_text"},  # what a handler says that it uses
     "secrets": {"errors", "clock", "kernel", "plain_text", "pieces", "weight"},
     "functions": {"errors", "plain_text"},
     "private_servers": {"errors", "clock"},  # programs, folders and signals
@@ -59,7 +64,8 @@ ALLOWED: dict[str, set[str]] = {
     "records": BASE,  # runs and pages, of which journal and archive speak
     "archive": BASE | {"records"},
     "leases": BASE,
-    "journal": BASE | {"kernel", "records", "archive", "leases"},  # a journal comes with its archive and its leases
+    "topic_log": BASE | {"records"},
+    "journal": BASE | {"kernel", "records", "archive", "leases", "topic_log"},  # what a journal comes with
     "limits": BASE,
     "transport": BASE | {"kernel", "limits"},  # and a transport with its limits
     "blobs": BASE | {"kernel"},
@@ -82,18 +88,36 @@ ALLOWED: dict[str, set[str]] = {
         "plain_text",
         "spelling",
     },  # operators and patterns are the same as in conditions
+    # models: wire formats over `egress`, answers that are read beside the loop and compared with schemas
+    "llms": BASE | {"settings", "egress", "outcomes", "expressions", "threads", "weight", "spending"},
     "nodes": BASE
-    | {"kernel", "expressions", "functions", "outcomes", "egress", "sandbox", "pipeline", "weight"}
+    | {"kernel", "expressions", "functions", "outcomes", "egress", "llms", "sandbox", "pipeline", "weight", "threads"}
     | PORTS,
     # a calendar, signatures and templates; the loops and the commands ask it
     "triggers": {"errors", "budget", "model", "spelling", "kernel", "expressions", "secrets"},
-    "sources": {"errors", "clock", "model"},  # what a trigger reads, from a cursor on
+    "sources": {
+        "errors",
+        "clock",
+        "model",
+        "plain",
+        "weight",
+        "pieces",
+        "threads",
+    },  # what a trigger reads, from a cursor on
     "access": {"errors", "clock", "settings", "archive", "plain_text", "spelling"},  # it knows credentials and no route
     "contents": BASE | {"kernel", "blobs", "weight", "threads"},  # values with their blobs, for whoever may wait
     "runtime": BASE | {"kernel", "settings", "turns", "threads", "contents", "weight", "pieces"} | PORTS | MIDDLE,
     "deployment": BASE | {"settings", "runtime"} | PORTS | ADAPTERS | MIDDLE,  # from URLs to adapters
     "engine": BASE | {"deployment", "kernel", "settings", "contents", "runtime"} | PORTS | ADAPTERS | MIDDLE,
-    "opener": {"errors", "settings", "deployment", "engine", "egress"},  # for programs and commands alike
+    "opener": {
+        "errors",
+        "settings",
+        "deployment",
+        "engine",
+        "egress",
+        "llms",
+        "sandbox",
+    },  # for programs and commands alike
     "sdk": BASE
     | {"opener", "kernel", "settings", "runtime", "engine", "service"}
     | PORTS
@@ -104,15 +128,16 @@ ALLOWED: dict[str, set[str]] = {
     | PORTS
     | {"transports", "blob_stores"}
     | MIDDLE,
-    "testing": BASE | {"kernel", "expressions", "outcomes", "simulation", "sources"},
+    "testing": BASE | {"kernel", "expressions", "outcomes", "simulation", "sources", "triggers"},
     # every operation, whoever asks: the API and the command line call it
     "service": BASE
     | {"kernel", "contents", "threads", "weight", "runtime", "engine", "archive", "access", "drawing"}
     | PORTS
     | MIDDLE,
+    "sample": {"clock", "runtime"},  # a workflow to look at, with its functions
     "web": set(),  # built files, and the headers under which browsers run them
     "api": BASE
-    | {"web", "kernel", "threads", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
+    | {"web", "sample", "kernel", "threads", "settings", "runtime", "sdk", "engine", "archive", "access", "service"}
     | PORTS
     | MIDDLE,
     # programs that use a server: they need neither engine nor database
@@ -150,6 +175,7 @@ PURE = {
     "contextlib",
     "copy",
     "dataclasses",
+    "decimal",
     "difflib",
     "enum",
     "functools",

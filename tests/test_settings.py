@@ -34,12 +34,17 @@ def test_defaults_are_the_documented_ones():
         "queue_limits": "",
         "max_backlog": 1_000_000,
         "max_nodes": 0,
+        "folder_roots": "",
+        "trigger_slots": 1000,
         "sandbox_memory_mb": 512,
         "partitions": 256,
         "retention_days": 30,
+        "event_days": 7,
+        "triggers": True,
         "secrets_file": "",
         "secrets_provider": "",
         "encryption_keys": "",
+        "agents_file": "",
         "egress_allow": "",
         "auth": "open",
         "task_modules": "",
@@ -56,6 +61,10 @@ def test_defaults_are_the_documented_ones():
         "max_connections_per_address": 1000,
         "max_streams_per_key": 100,
         "max_streams_per_tenant": 400,
+        "max_triggers": 1000,
+        "hook_max_bytes": 1024 * 1024,
+        "hook_rate": 100,
+        "allow_unsigned_hooks": False,
         "public_url": "",
         "ui": True,
         "server_url": "",
@@ -90,12 +99,13 @@ def test_every_setting_can_be_set_in_every_place(empty_folder):
     other: dict[str, object] = {name: "text" for name in NAMES if getattr(Settings(), name) == ""}
     other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
     other |= {"redis_url": "redis://x", "redis_prefix": "mine", "server_url": "http://x", "public_url": "https://x"}
-    other |= {"log_format": "json", "log_level": "info", "ui": False}
+    other |= {"log_format": "json", "log_level": "info", "ui": False, "allow_unsigned_hooks": True}
     other |= {"auth": "keys", "jwt_tenant_claim": "org", "jwt_roles_claim": "groups"}
+    other |= {"triggers": False}
     for name in NAMES:
         value = other.get(name, 7)
         text = f"{name} = {value!r}"
-        (empty_folder / "one.toml").write_text(text.replace("'", '"').replace("False", "false"))
+        (empty_folder / "one.toml").write_text(text.replace("'", '"').replace("False", "false").replace("True", "true"))
         loaded = [
             Settings.load(environ={}, path="one.toml"),
             Settings.load(environ={f"PERDURE_{name.upper()}": str(value)}),

@@ -203,7 +203,7 @@ def test_a_word_means_one_thing():
     assert foreign == set(FOREIGN)
 
 
-NOUNS_IN_ING = {"keyring", "mapping", "outstanding", "spelling"}
+NOUNS_IN_ING = {"keyring", "mapping", "outstanding", "spelling", "spending"}
 """File names that end like a verb and are none."""
 
 
@@ -222,6 +222,7 @@ EQUAL_NAMES = {
     "appender": ADAPTER,
     "approvals": OPERATIONS,
     "archive": ADAPTER,
+    "asks": "what handlers and runs ask people and others for: written, decided, listed",
     "attempts": CHECKER,
     "audit": OPERATIONS,
     "blobs": OPERATIONS,
@@ -231,7 +232,7 @@ EQUAL_NAMES = {
     "continuations": "rule 15: the decision, and the loop that carries it out",
     "dead_letters": OPERATIONS,
     "errors": "the errors of a room, all in the one tree of `perdure.errors`",
-    "events": "the events of a run: what they are, and the command that lists them",
+    "events": "events: of a run, what they are and the command that lists them; by name, what is sent to triggers",
     "explain": "why a node has not run: found, and printed",
     "generations": CHECKER,
     "graph": "nodes and edges of a workflow: read, built, checked, drawn",
@@ -245,6 +246,7 @@ EQUAL_NAMES = {
     "logs": "what handlers said: kept, and read over HTTP",
     "loops": "the loops of a workflow: as they are written, and as they run",
     "messages": "what workers and coordinators tell each other: in memory, and in Redis",
+    "money": "what is used and may be: counted, decided, and checked",
     "outcomes": "how work ends: as a handler says it, and as the kernel decides it",
     "output": "in `nodes` a file is named like its node type",
     "pages": "lists in pages",
@@ -255,9 +257,11 @@ EQUAL_NAMES = {
     "problems": "what is wrong with a definition: found, and shown",
     "reader": "what arrived as text or bytes, read as values",
     "report": "the report on histories",
+    "run_events": "events of a whole run: what they are, and how they are read",
     "run_readings": OPERATIONS,
     "run_lists": OPERATIONS,
     "runs": OPERATIONS,
+    "search": "looking things up: those of the system, and the node type",
     "schema": "the shape of what is stored; in `cli` a file is named like its command",
     "sessions": OPERATIONS,
     "statements": ADAPTER,

@@ -10,7 +10,19 @@ import { build, context } from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const given = process.argv.indexOf("--out");
 const out = given < 0 ? resolve(here, "../src/perdure/web/static") : resolve(process.argv[given + 1]);
-const RUNTIME = ["preact", "@preact/signals", "@preact/signals-core"];
+
+/** The packages that browsers get: those that are named, and those that these need. */
+function runtime() {
+  const read = (name) => JSON.parse(readFileSync(join(here, name, "package.json"), "utf8"));
+  const found = new Set();
+  const queue = Object.keys(read(".").dependencies);
+  for (const name of queue) {
+    if (found.has(name)) continue;
+    found.add(name);
+    queue.push(...Object.keys(read(join("node_modules", name)).dependencies ?? {}));
+  }
+  return [...found].sort();
+}
 
 /** The files that the result depends on. `schema.ts` holds types alone, and is made anew from the server's document each time. */
 function sources() {
@@ -30,13 +42,25 @@ function hashSources() {
 }
 
 function notices() {
-  const texts = RUNTIME.map((name) => {
+  const texts = runtime().map((name) => {
     const folder = join(here, "node_modules", name);
     const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
     return `${name} ${version} (${license})\n\n${readFileSync(join(folder, "LICENSE"), "utf8").trim()}\n`;
   });
   return `The web interface holds these packages.\n\n${texts.join("\n---\n\n")}`;
 }
+
+/** Every screen leads to all that the frame holds. Without this, esbuild makes a file for each set of screens that share something, and
+ * the first visit would ask for all of them; with it, what the frame and the screens share is one file. */
+const frame = {
+  name: "frame",
+  setup({ onLoad }) {
+    onLoad({ filter: /\/src\/screens\/.*\.tsx$/ }, ({ path }) => ({
+      contents: `import "${relative(dirname(path), join(here, "src/frame.ts"))}";\n${readFileSync(path, "utf8")}`,
+      loader: "tsx",
+    }));
+  },
+};
 
 const options = {
   absWorkingDir: here,
@@ -47,6 +71,7 @@ const options = {
   bundle: true,
   minify: true,
   splitting: true,
+  inject: [join(here, "src/shared.ts")],
   format: "esm",
   target: "es2022",
   charset: "utf8",
@@ -54,6 +79,7 @@ const options = {
   jsx: "automatic",
   jsxImportSource: "preact",
   logLevel: "warning",
+  plugins: [frame],
 };
 
 function finish() {

@@ -5,42 +5,58 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perdure.asks import Approval, AskChanged, Child, Signal, Sleep, Suspended
     from perdure.client.clients import AsyncClient, Client
     from perdure.nodes.registry import NodeType
-    from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
+    from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater, StepAmbiguous
     from perdure.runtime.worker.context import Context
     from perdure.sdk.asks import Decision
     from perdure.sdk.control_flow import Loop, branch, first, loop, switch
     from perdure.sdk.control_flow import map_each as map  # noqa: A004  perdure.map
+    from perdure.sdk.declared_triggers import on_event, on_webhook, schedule
     from perdure.sdk.errors import BuildError, RunFailed
     from perdure.sdk.nodes import approval, cel, expr, http, node, secret, transform, wait
     from perdure.sdk.options import Concurrency, Rate, Retry
-    from perdure.sdk.runner import Approval, Run, arun, run
+    from perdure.sdk.runner import ApprovalRequest, Run, arun, run
     from perdure.sdk.tasks import Task, task
     from perdure.sdk.workflows import Workflow, workflow
+    from perdure.sources import Item, Polled, Source
+    from perdure.spending import Spent, Usage
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Abort",
     "Approval",
+    "ApprovalRequest",
+    "AskChanged",
     "AsyncClient",
     "BuildError",
+    "Child",
     "Chosen",
     "Client",
     "Concurrency",
     "Context",
     "Decision",
     "Failure",
+    "Item",
     "Loop",
     "NodeType",
     "NotDone",
+    "Polled",
     "Rate",
     "Retry",
     "RetryLater",
     "Run",
     "RunFailed",
+    "Signal",
+    "Sleep",
+    "Source",
+    "Spent",
+    "StepAmbiguous",
+    "Suspended",
     "Task",
+    "Usage",
     "Workflow",
     "__version__",
     "approval",
@@ -53,7 +69,10 @@ __all__ = [
     "loop",
     "map",
     "node",
+    "on_event",
+    "on_webhook",
     "run",
+    "schedule",
     "secret",
     "switch",
     "task",
@@ -63,18 +82,22 @@ __all__ = [
 ]
 
 _HOMES = {
+    "perdure.asks": ("Approval", "AskChanged", "Child", "Signal", "Sleep", "Suspended"),
     "perdure.client.clients": ("AsyncClient", "Client"),
     "perdure.nodes.registry": ("NodeType",),
-    "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater"),
+    "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater", "StepAmbiguous"),
     "perdure.runtime.worker.context": ("Context",),
     "perdure.sdk.control_flow": ("Loop", "branch", "first", "loop", "switch"),
+    "perdure.sdk.declared_triggers": ("on_event", "on_webhook", "schedule"),
     "perdure.sdk.errors": ("BuildError", "RunFailed"),
     "perdure.sdk.nodes": ("approval", "cel", "expr", "http", "node", "secret", "transform", "wait"),
     "perdure.sdk.options": ("Concurrency", "Rate", "Retry"),
     "perdure.sdk.asks": ("Decision",),
-    "perdure.sdk.runner": ("Approval", "Run", "arun", "run"),
+    "perdure.sdk.runner": ("ApprovalRequest", "Run", "arun", "run"),
     "perdure.sdk.tasks": ("Task", "task"),
     "perdure.sdk.workflows": ("Workflow", "workflow"),
+    "perdure.sources": ("Item", "Polled", "Source"),
+    "perdure.spending": ("Spent", "Usage"),
 }
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
 _PLACES["map"] = ("perdure.sdk.control_flow", "map_each")

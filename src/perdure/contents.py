@@ -52,6 +52,11 @@ class Contents:
             raise NoBlobStore("there is no blob store here; set PERDURE_BLOB_URL")
         return self._blobs
 
+    @property
+    def store(self) -> BlobStore | None:
+        """The blob store, if there is one."""
+        return self._blobs
+
     async def resolve(
         self, tenant: str, value: Any, *, raw: bool = False, budget: Budget | None = None, masked: bool = True
     ) -> Any:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from perdure import clock as clocks
 from perdure import deployment
@@ -37,6 +38,7 @@ from perdure.kernel import events as e
 from perdure.kernel.state import State
 from perdure.nodes import installed
 from perdure.nodes.registry import Registry
+from perdure.runtime.coordinator import poll_tasks
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.handled import Handled, begin_handled
 from perdure.runtime.coordinator.handover import Handover
@@ -49,14 +51,18 @@ from perdure.runtime.coordinator.roster import Roster
 from perdure.runtime.coordinator.work_reports import WorkReports
 from perdure.runtime.feed import Feed
 from perdure.runtime.lifelines import Kind, Lifelines, open_lifelines, watch
+from perdure.runtime.lost_runs import LostRuns
 from perdure.runtime.notifier import Notifier
 from perdure.runtime.parts import Parts
 from perdure.runtime.patience import first_of, insist
+from perdure.runtime.poll_handler import PollHandler
 from perdure.runtime.pruner import Pruner
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.runs import Runs
 from perdure.runtime.server_time import ServerTime
+from perdure.runtime.source_kinds import SourceKinds
 from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.topic_reader import TopicReader
 from perdure.runtime.triggers import Triggers
 from perdure.runtime.worker import capture
 from perdure.runtime.worker.claim_file import Claims, Owner, describe_process, root_of, this_process
@@ -85,6 +91,9 @@ def _server_time(clock: Clock, journal: Journal) -> ServerTime | None:
 
 
 class Engine:
+    poller: Worker | None = None
+    """The worker that polls the sources of triggers."""
+
     def __init__(
         self,
         journal: Journal,
@@ -102,10 +111,9 @@ class Engine:
         """`remote` opens the transport of a distributed engine when it is first needed."""
         self.journal = journal
         self._bounds = bounds_of(settings)
-        self._tempo = settings.tempo
+        self._tempo, self._settings = settings.tempo, settings
         self.archive = journal.archive
         self._remote = remote
-        self._retention_days = settings.retention_days
         self._public_url = settings.public_url
         self.vault = vault
         self.clock = clock
@@ -114,11 +122,12 @@ class Engine:
         self.contents = Contents(blobs)
         self.library = Library(journal, blobs)
         self.others: Others = "all"
+        self.drives_triggers = settings.triggers
+        """Whether schedules fire here, and triggers start runs; asked when the engine begins to decide."""
         self.lock: HolderLock | None = None
         self.holder: HeldBy | None = None
-        self._claims_path = claims
+        self._claims_path, self._handled_path = claims, handled
         self._claims: Claims | None = None
-        self._handled_path = handled
         self._handled: Handled | None = None
         self._lifelines: Lifelines | None = None
         self._concurrency = concurrency
@@ -150,8 +159,10 @@ class Engine:
             coordinator=lambda: self.coordinator,
             take_over=lambda: self.hold(work=False),
         )
-        self.triggers = Triggers(self.runs, self.library, clock)
+        self.triggers = Triggers(self.runs, self.library, journal, clock, settings)
         ask_workers = None if remote is None else self._list_workers
+        self.roster: Roster | None = None
+        """Who is there to work; None where this process decides nothing, or is all there is."""
         self.work_reports = WorkReports(clock, self._tempo.dead_seconds, claims, lambda: self.worker, ask_workers)
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -243,7 +254,7 @@ class Engine:
 
     def _make_transport(self) -> Transport:
         """The transport between the parts of this process."""
-        return LocalTransport(clock=self.clock, one_queue="default", durable_checkpoints=True)
+        return LocalTransport(clock=self.clock, one_queue="default", apart=(poll_tasks.TYPE,), durable_checkpoints=True)
 
     async def connect(self) -> SharedTransport:
         """Connect to the transport of a distributed engine, which also lets requests be answered sooner."""
@@ -292,22 +303,27 @@ class Engine:
     async def work(
         self,
         *,
-        queues: Sequence[str] = ("default",),
+        queues: Sequence[str] = ("default", poll_tasks.QUEUE),
         types: Sequence[str] = (),
         worker_id: str = "",
         concurrency: int | None = None,
+        device: str = "",
     ) -> None:
         """Begin to execute the tasks of these queues whose type and function this process has; with `types`, only those
         types."""
         transport = await self.connect()
         self._concurrency = concurrency or self._concurrency
         known = self.registry.worker_names()
-        if unknown := [name for name in types if name not in known]:
+        if unknown := [name for name in types if name not in known and name != poll_tasks.TYPE]:
             raise SettingsInvalid(f"this worker has no {', '.join(unknown)}; it has: {', '.join(known)}")
         if not worker_id:  # a name that was given may be that of several workers
             worker_id = f"worker-{self.clock.new_id()[-12:]}"
             self._live("worker", worker_id)
-        self._spawn_worker(transport, worker_id, queues, tuple(types) or tuple(known))
+        others = [queue for queue in queues if queue != poll_tasks.QUEUE]
+        if others:
+            self._spawn_worker(transport, worker_id, others, tuple(types) or tuple(known), device)
+        if poll_tasks.QUEUE in queues and (not others or not types or poll_tasks.TYPE in types):
+            self._spawn_poller(transport, worker_id if not others else f"{worker_id}-polls")
 
     def _live(self, kind: Kind, name: str) -> None:
         """Hold a lifeline, where one can be held: others in this folder see at once when this process dies."""
@@ -322,6 +338,7 @@ class Engine:
         await insist(self.clock, self.coordinator.incarnation.learn)
         self.timekeeper.look_soon()
         self.listener.look_again()
+        self.topic_reader.look_again()
         async for record in list_active(self.journal, self.clock, partitions, busy=True):
             self.coordinator.take_over(record.run_id)
 
@@ -358,8 +375,23 @@ class Engine:
         self.parts.spawn("begins", self.receiver.run_begins())
         self.timekeeper = Timekeeper(self.journal, self.coordinator, self.clock)
         self.listener = make_listener(self.journal, self.coordinator, self.clock)
+        self.topic_reader = TopicReader(self.journal, self.coordinator, self.clock, self.see_run)
+        self._listeners.append(self.topic_reader.note)
+        leaves = not self.drives_triggers
+        self.timekeeper.leaves_triggers = self.listener.leaves_triggers = self.topic_reader.leaves_triggers = leaves
+        self.parts.spawn("topics", self.topic_reader.run())
         self.parts.spawn("timekeeper", self.timekeeper.run())
         self.parts.spawn("listener", self.listener.run())
+
+    def look_at_topics(self) -> None:
+        """Something has happened: this process, if it decides, need not wait for its next look."""
+        if self.coordinator is not None:
+            self.topic_reader.look_soon()
+
+    async def see_run(self, run_id: str) -> dict[str, Any] | None:
+        """A run as the API shows it, without its nodes; None if there is none."""
+        record = await self.journal.find_run(run_id)
+        return None if record is None else await self.contents.view(await self.runs.state_of(record), nodes=False)
 
     async def _judge(self, job: Job, tenant: str) -> bool | Lost:
         """Run a Python condition in the sandbox, whose processes are started with the first one."""
@@ -383,6 +415,11 @@ class Engine:
         await self._recover(frozenset(crashed), left)
         # Last: a person who gives up before this, by Ctrl-C perhaps, cuts off no attempt.
         self._spawn_worker(self.transport, worker_id, ("default",), None)
+        if self.drives_triggers:
+            publisher = self.coordinator.publisher
+            publisher.polls = partial(self._spawn_poller, self.transport, f"{worker_id}-polls")
+            if publisher.dispatcher.count_backlog().get(poll_tasks.QUEUE):
+                publisher.polls()
         await self.clock.sleep(0)  # one turn of the loop, in which the worker begins
 
     async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:
@@ -403,12 +440,15 @@ class Engine:
         """Start the parts that find lost work, prune what is past its time, and send notifications."""
         assert self.coordinator is not None
         if self.archive is not None:
-            pruner = Pruner(self.journal, self.archive, self.clock, retention_days=self._retention_days)
+            days = {"retention_days": self._settings.retention_days, "event_days": self._settings.event_days}
+            pruner = Pruner(self.journal, self.archive, self.clock, **days)
             self.parts.spawn("pruner", pruner.run())
             if self.vault is not None:
                 notifier = Notifier(self.journal, self.archive, self.vault, self.clock, public_url=self._public_url)
                 self.listen(notifier.note)
                 self.parts.spawn("notifier", notifier.run())
+        if self.drives_triggers:
+            self.parts.spawn("lost_runs", LostRuns(self.journal, self.coordinator, self.clock).run())
         reclaimer = Reclaimer(transport, self.coordinator, self.clock, self._tempo, self._lifelines)
         self.parts.spawn("reclaimer", reclaimer.run())
         if self._lifelines is not None:
@@ -421,7 +461,7 @@ class Engine:
         await reclaimer.sweep()
 
     def _spawn_worker(
-        self, transport: Transport, name: str, queues: Sequence[str], types: Sequence[str] | None
+        self, transport: Transport, name: str, queues: Sequence[str], types: Sequence[str] | None, device: str = ""
     ) -> None:
         if self.archive is not None:
             self._logs = LogKeeper(self.archive, self.clock)
@@ -442,8 +482,33 @@ class Engine:
             keep_line=None if self._logs is None else self._logs.add,
             tells_starts=self.distributed,
             process=this_process(),
+            device=device,
         )
         self.parts.spawn("worker", self.worker.run())
+
+    def _spawn_poller(self, transport: Transport, name: str) -> None:
+        """Begin to poll sources: in slots of their own, since a poll sleeps most of its time. Embedded, with the first poll."""
+        if self.poller is not None or self.parts.closing:
+            return
+        slots = self._settings.trigger_slots
+        if self.coordinator is not None and not self.distributed:
+            self.coordinator.publisher.dispatcher.set_window(poll_tasks.QUEUE, 2 * slots, slots)
+        roots = tuple(root for root in self._settings.folder_roots.split(":") if root)
+        polling = PollHandler(SourceKinds(roots, self.clock).open, self.clock)
+        self.poller = Worker(
+            transport,
+            polling.registry(),
+            self.clock,
+            worker_id=name,
+            queues=(poll_tasks.QUEUE,),
+            types=(poll_tasks.TYPE,),
+            concurrency=slots,
+            heartbeat_seconds=self._tempo.heartbeat_seconds,
+            blobs=self.blobs,
+            vault=self.vault,
+            process=this_process(),
+        )
+        self.parts.spawn("poller", self.poller.run())
 
     async def until_broken(self) -> None:
         """Wait until a part gives up, and raise its reason. For processes that do nothing else."""
@@ -453,6 +518,8 @@ class Engine:
         """Close the engine: running work gets its grace period, the rest is handed back, and nothing is left running or
         open. `last` is called before the journal closes, and may read the outcomes."""
         self.parts.closing = True
+        if self.poller is not None and self.distributed:
+            await self.poller.drain(0.0)  # another worker polls on; here, the next process does
         if self.worker is not None:
             await self.worker.drain(grace_seconds)
         if self._logs is not None:
@@ -495,8 +562,9 @@ class Engine:
         assert self.coordinator is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_SECONDS):
-                if self.worker is not None and not self.distributed:  # else other coordinators receive results too
-                    await self.receiver.settled(self.worker.reported)
+                if not self.distributed:  # else other coordinators receive results too
+                    workers = [one for one in (self.worker, self.poller) if one is not None]
+                    await self.receiver.settled(sum(one.reported for one in workers))
                 await self.coordinator.settled()
 
     # -- commits -------------------------------------------------------------------------------------------------------

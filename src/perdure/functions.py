@@ -229,6 +229,8 @@ def _import(reference: str) -> Function:
             f"is it installed where the worker runs, or on its path ({len(sys.path)} entries, the first is "
             f"{sys.path[0] if sys.path else ''!r})?"
         ) from error
+    if (known := _known.get(reference)) is not None:  # made a task under another name: `embed = perdure.task(Embedder)`
+        return known
     for name in path.split("."):
         try:
             found = getattr(found, name)

@@ -14,8 +14,8 @@ An append carries commits, usually of many runs, and is one transaction with one
    there. A commit without events is remembered only until the next one of its run.
 4. The guards are asked in this order: the commit id (`Accepted`), incarnation and epoch (`Fenced`), the idempotency key
    and the existence of the run (`Exists`), the sequence number (`Conflict`).
-5. Everything a commit brings (events, run row, timers, snapshot, approvals, dead letters, notices, answers) is written
-   in that transaction or not at all, and is durable before the answer is given.
+5. Everything a commit brings (events, run row, timers, snapshot, approvals, dead letters, triggers, notices, answers) is
+   written in that transaction or not at all, and is durable before the answer is given.
 6. A call ends in one of three ways. It returns: the append is done, and the answers say what became of each commit. It
    raises `JournalUnavailable`: nothing was written. It raises `OutcomeUnknown`, or the caller was cancelled: perhaps it
    was written. Then the caller appends the same commits again, or reads `find_commit`, before it does anything else
@@ -51,9 +51,15 @@ from perdure.archive import Archive
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.kernel.run_ids import root_of
 from perdure.leases import Leases
+from perdure.records import TRIGGER_WORKFLOW as TRIGGER_WORKFLOW  # noqa: PLC0414  a word of this port
+from perdure.records import Occurrence as Occurrence  # noqa: PLC0414  a word of this port
 from perdure.records import Page as Page  # noqa: PLC0414  a word of this port
 from perdure.records import RunRecord as RunRecord  # noqa: PLC0414  a word of this port
 from perdure.records import RunRow as RunRow  # noqa: PLC0414  a word of this port
+from perdure.records import Subscription as Subscription  # noqa: PLC0414  a word of this port
+from perdure.records import Topic as Topic  # noqa: PLC0414  a word of this port
+from perdure.records import TriggerRow as TriggerRow  # noqa: PLC0414  a word of this port
+from perdure.topic_log import TopicLog
 
 PARTITIONS = 256
 """How many partitions a new database gets; fixed from then on (PROTOCOL 25)."""
@@ -185,6 +191,14 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot | None = None
     approvals: tuple[ApprovalRow, ...] = ()
     dead_letters: tuple[DeadLetterRow, ...] = ()
+    triggers: tuple[TriggerRow, ...] = ()
+    """The row of the trigger that this run is. It takes the place of that of an earlier life, never of a later one."""
+    subscriptions: tuple[Subscription, ...] = ()
+    """Where this run takes in what happens. Setting one again changes it, also one of another run. They are cleared first, then set."""
+    subscriptions_cleared: tuple[str, ...] = ()
+    """Their places."""
+    occurrences: tuple[Occurrence, ...] = ()
+    """What happens with this commit. It is kept where a run has subscribed to its topic."""
     notices: tuple[tuple[str, bytes], ...] = ()
     """(run to tell, body)."""
     notices_consumed: tuple[int, ...] = ()
@@ -302,6 +316,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     top: bool = False
     """Only runs that have no parent."""
+    plain: bool = False
+    """Without the runs that triggers are."""
     may_wait: bool = False
     """Only runs that may have nothing to do but wait: those without work out with workers, and those with open children,
     whose work is not known here. Whether one of them really waits, its state says."""
@@ -345,7 +361,7 @@ class HolderLock(Protocol):
 EVERYTHING = RunFilter()
 
 
-class Journal(Protocol):
+class Journal(TopicLog, Protocol):
     """The port of a journal, used from the event loop that opened it. `partitions` of None means all of them."""
 
     @property
@@ -444,6 +460,29 @@ class Journal(Protocol):
     ) -> Page[DeadLetterRow]:
         """The dead letters that match, oldest first."""
         ...
+
+    # triggers
+    async def find_trigger(self, tenant: str, name: str) -> TriggerRow | None:
+        """The trigger of this name, or what is left of it when it was deleted."""
+        ...
+
+    async def find_hook(self, hook: str) -> TriggerRow | None:
+        """The trigger, of whichever tenant, that is delivered to at this address; none that was deleted."""
+        ...
+
+    async def list_triggers(
+        self,
+        *,
+        tenant: str | None = None,
+        kind: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[TriggerRow]:
+        """The triggers that match, by tenant and name; deleted ones only if that state is asked for."""
+        ...
+
+    async def count_triggers(self, tenant: str) -> int: ...  # without deleted ones
 
     # notices
     async def read_notices(
@@ -547,3 +586,5 @@ def check(commit: Commit) -> None:
         row.run_id != commit.run_id for row in commit.dead_letters
     ):
         raise InvalidCommit(f"run {commit.run_id}: it carries an approval or a dead letter of another run")
+    if any(row.head != commit.run_id for row in commit.triggers):
+        raise InvalidCommit(f"run {commit.run_id}: it carries the row of another trigger")

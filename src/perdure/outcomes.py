@@ -3,6 +3,7 @@
     Failure             a code of the handler's own, and whether trying again makes sense
     ├── RetryLater      not now: try again after so many seconds
     ├── Abort           trying again will not help
+    ├── StepAmbiguous   raised by `ctx.step`: an earlier attempt began the step, and what became of it is not known
     └── NotDone         the effect certainly did not happen, so even `effect: at_most_once` may be tried again
 
 They are raised by handlers, not by Perdure, so they stand outside the tree of `perdure.errors`.
@@ -58,6 +59,24 @@ class NotDone(Failure):
 
     def __init__(self, reason: str = "") -> None:
         super().__init__("not_done", reason, not_done=True)
+
+
+class StepAmbiguous(Failure):
+    """A step with `effect="at_most_once"` began in an earlier attempt, and what became of it is not known (rule 81)."""
+
+    def __init__(self, step: str) -> None:
+        message = f"step {step!r} began in an earlier attempt, and whether it happened is not known"
+        super().__init__("step_ambiguous", message, retryable=False)
+        self.step = step
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of the machine or of a device: libraries for devices have errors of their own for it, which
+    are told by their names, as none of these libraries is imported here."""
+    return isinstance(error, MemoryError) or not _MEMORY_ERRORS.isdisjoint(one.__name__ for one in type(error).__mro__)
+
+
+_MEMORY_ERRORS = frozenset({"OutOfMemoryError", "ResourceExhaustedError"})  # PyTorch and CuPy; TensorFlow
 
 
 class Chosen(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""A run as lists show it: the row of a run and a page of anything, the words that journal and archive share.
+"""A run and a trigger as lists show them, and a page of anything: the words that journal and archive share.
 
 They are the journal's words, and are imported from there; they stand apart so that the port of journals can name the
 archive.
@@ -11,6 +11,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 Item = TypeVar("Item")
+
+
+TRIGGER_WORKFLOW = "perdure:trigger"
+"""The workflow of the runs that triggers are."""
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -44,6 +48,75 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: str | None = None
     """Why no coordinator may touch this run, or None."""
     row: RunRow
+
+
+class TriggerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger as lists show it, derived from the run that it is."""
+
+    tenant: str = "default"
+    name: str
+    trigger_id: str
+    life: int = 0
+    """How many triggers of this name were deleted before it."""
+    head: str
+    """The run that is the trigger now: itself, or the one that it has gone on as."""
+    kind: str
+    state: str
+    """`active`, `paused`, `done` or `deleted`."""
+    revision: int = 1
+    workflow: str
+    hook: str | None = None
+    """The last part of the address of a webhook, which nobody can guess."""
+    cursor: bytes = b"null"
+    """In JSON. A long one is cut."""
+    next_at: float | None = None
+    last_at: float | None = None
+    waiting: int = 0
+    open: int = 0
+    parked: int = 0
+    error: bytes | None = None
+    body: bytes = b"{}"
+
+
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened and has a topic: an event that was sent, or the end of a run."""
+
+    position: int = 0
+    """Its place among all of them, given when it is kept. A reader that has got to a position has missed none below it."""
+    tenant: str = "default"
+    topic: str
+    key: str = ""
+    id: str
+    """Unique within its topic: what is put again is the same occurrence."""
+    at: float
+    body: bytes
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """What of a topic has happened lately, under one key."""
+
+    tenant: str
+    topic: str
+    key: str
+    position: int
+    """The highest of these occurrences."""
+    at: float
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a run that takes in what happens on a topic."""
+
+    tenant: str = "default"
+    topic: str
+    key: str = ""
+    """Only what has this key; empty: everything."""
+    run_id: str
+    place: str
+    """Its name, which no other has: a run that goes on as another leaves its place to that."""
+    since: int = 0
+    """The position behind which it reads."""
+    since_at: float | None = None
+    """Only what happened from then on. None: it reads everything behind `since`, in order, and until then that is kept."""
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):

@@ -84,6 +84,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many nodes a definition may have, eight edges counted as one; 0: 5,000 with `auth` other than `open`, else any
     number. A decision about all of them holds up everything else in the process."""
 
+    folder_roots: str = ""
+    """The folders under which sources of triggers may read files, `:` between them; empty: none."""
+
+    trigger_slots: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1000
+    """How many sources a process polls at once."""
+
     sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = SANDBOX_MEMORY_MB
     """The most memory of one Python condition (its `max_memory_mb`); up to four of them run at once in a process."""
 
@@ -91,7 +97,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
 
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
+    event_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 7
+    """How long events are kept, and their ids are known."""
     """How long ended runs are kept."""
+
+    triggers: bool = True
+    """Whether `perdure dev` and `perdure serve` drive triggers: schedules fire, and what is pushed starts runs."""
 
     secrets_file: str = ""
     """A TOML file with secrets, by tenant and queue."""
@@ -101,6 +112,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     encryption_keys: str = ""
     """The keys that seal sensitive fields, `id:base64,…`, the current one first; empty: a file beside the database."""
+
+    agents_file: str = ""
+    """A TOML file with the language models that workflows may name, their providers and prices; empty: the vendors' alone."""
 
     egress_allow: str = ""
     """Hosts and networks beyond the public ones that nodes may call: `api.internal:8443, 10.1.0.0/16:*`."""
@@ -151,6 +165,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max_streams_per_tenant: Count = 400
     """The same limit for all keys and subjects of a tenant together."""
+
+    max_triggers: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
+    """How many triggers a tenant may have."""
+
+    hook_max_bytes: Annotated[int, msgspec.Meta(ge=1, le=1024 * 1024)] = 1024 * 1024
+    """The largest body that a webhook may be sent."""
+
+    hook_rate: Rate = 100.0
+    """How many deliveries a second one webhook takes in one process; 0: any number."""
+
+    allow_unsigned_hooks: bool = False
+    """Whether a webhook may prove nothing (`verify: {scheme: none}`): then its address is its only secret."""
 
     public_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
     """Where others reach the server: for links to approvals, and for the answers of webhooks; empty: paths alone."""
@@ -265,7 +291,7 @@ def _find_file() -> Path | None:
 def _beside(file: Path, values: Mapping[str, Any], sources: dict[str, str]) -> dict[str, Any]:
     """Relative paths that the file names, and the database where nothing names one, are relative to its folder."""
     found: dict[str, Any] = {}
-    for name in ("database_url", "blob_url", "secrets_file", "jwt_keys_file"):
+    for name in ("database_url", "blob_url", "secrets_file", "agents_file", "jwt_keys_file"):
         if sources[name] != str(file) and not (name == "database_url" and sources[name] == "default"):
             continue
         value = str(values.get(name, _FIELDS[name].default))
@@ -344,6 +370,11 @@ def _unknown(name: str, known: tuple[str, ...], where: str) -> SettingsInvalid:
 def _mask(value: object) -> object:
     """Hide the password of a URL: everything between the user's colon and the last @ before the path."""
     return re.sub(r"(://[^/:@]*):[^/]*@", r"\1:***@", value) if isinstance(value, str) else value
+
+
+def show_device(device: str) -> None:
+    """Let libraries of this process, and of those it starts, see one device: they read this before they are used first."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = device
 
 
 def wants_plain(environ: Mapping[str, str] | None = None) -> bool:

@@ -26,6 +26,7 @@ from perdure.errors import PerdureError
 from perdure.kernel.address import Address, run_of_task
 from perdure.kernel.segments import HasSegments, pack, refuse, unpack
 from perdure.limits import Limits
+from perdure.model.money import Budget, Usage, bounded
 
 MESSAGE_VERSION = 1
 
@@ -109,6 +110,12 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     """The number of the attempt as people count it, where that is another one than `attempt`, the fence (rule 2)."""
     idempotency_key: str
     checkpoint: Any = None
+    begun: tuple[str, ...] = ()
+    """Steps that may happen at most once, began in an earlier attempt and have no result (rule 81)."""
+    metered: bool = False
+    """Whether money that its calls cost is limited, so that one of unknown price must not be made."""
+    asked: dict[str, str] = {}
+    """The steps in the checkpoint, and perhaps more, that are asks: the hash of what was asked, by name."""
     queue: str = "default"
     priority: int = 0
     timeout_seconds: float | None = None
@@ -169,12 +176,27 @@ def unpack_task(task: Task) -> Task:
 class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one attempt."""
 
-    kind: Literal["completed", "failed", "handed_back", "checkpointed"]
+    kind: Literal["completed", "failed", "handed_back", "checkpointed", "suspended"]
     output: Any = None
     step: str = ""
     """The step whose result a checkpoint is; empty if it is data of the handler's own."""
+    begins: str = ""
+    """With `step`: not a checkpoint but the wish, by this name, to begin a step that may happen at most once (rule 81); with
+    `not_done`, the word that the step of that wish did not happen."""
+    effect: Literal["idempotent", "at_most_once"] = "at_most_once"
+    """With `begins`: whether the step may happen more than once."""
+    reserve: Usage | None = None
+    """With `begins`: what the step may use; what is handed back with it is so because that was refused (rule 82)."""
+    limit: Budget | None = None
+    """With `reserve`: what the config of the node allows."""
+    model: str = ""
+    """With `reserve`: what the usage is counted under, besides the node."""
+    usage: Usage | None = None
+    """What the step used whose result this checkpoint is (rule 83)."""
     number: int = 0
     """The number of a checkpoint within its attempt, from 1 on. A checkpoint that is delivered again is known by it."""
+    asks: tuple[dict[str, Any], ...] = ()
+    """What the handler asks for, if it is suspended (rule 77): each as `perdure.kernel.values.Ask`."""
     output_ref: str | None = None
     size: int = 0
     choice: tuple[str, ...] | None = None
@@ -192,6 +214,12 @@ class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float | None = None
     worker: str = ""
     incarnation: int = 1
+
+    @property
+    def answers_to(self) -> str:
+        """What a refusal names: the wish for a call that costs something, as there may be several at once and the attempt
+        goes on without it; of any other checkpoint the attempt, which is over."""
+        return self.begins if self.reserve is not None and not self.not_done else self.task_id
 
 
 LONGEST_CODE = 200
@@ -217,14 +245,15 @@ def run_of(task_id: str) -> str:
 
 def measured(result: Result) -> Result:
     """The result made safe to decide on, whatever worker wrote it: its size is measured and its texts are bounded."""
+    value = list(result.asks) if result.kind == "suspended" else result.output
     try:
-        data = msgspec.json.encode(result.output)
+        data = msgspec.json.encode(value)
     except (RecursionError, ValueError, TypeError, OverflowError):
         data = b""
     problem = "" if data else "it is not JSON, or too deep"
-    if b"\\u0000" in data and _has_nul(result.output):
+    if b"\\u0000" in data and _has_nul(value):
         problem = "it holds the character NUL"
-    elif data.count(b"[") + data.count(b"{") > DEEPEST_OUTPUT and not is_shallow(result.output):
+    elif data.count(b"[") + data.count(b"{") > DEEPEST_OUTPUT and not is_shallow(value):
         problem = f"it is nested more than {DEEPEST_OUTPUT} levels deep"
     elif result.output_ref is not None and (len(result.output_ref) > LONGEST_REF or "\0" in result.output_ref):
         problem = "its reference is none"
@@ -244,7 +273,11 @@ def measured(result: Result) -> Result:
         reasoning=_text(result.reasoning, LONGEST_MESSAGE),
         worker=_text(result.worker, LONGEST_CODE),
         ask=_text(result.ask, LONGEST_CODE),
+        begins=_text(result.begins, LONGEST_CODE),
         step=_text(result.step, LONGEST_MESSAGE),
+        model=_text(result.model, LONGEST_CODE),
+        reserve=None if result.reserve is None else bounded(result.reserve),
+        usage=None if result.usage is None else bounded(result.usage),
         details=details,
     )
     if not problem:
@@ -254,6 +287,7 @@ def measured(result: Result) -> Result:
         kind="failed",
         output=None,
         output_ref=None,
+        asks=(),
         choice=None,
         size=0,
         code="bad_output",
@@ -338,11 +372,12 @@ class BeginRequest(msgspec.Struct, frozen=True):
 
 
 class CheckpointsRefused(Exception):
-    """No checkpoint of these tasks was kept: another attempt is current, and no further step may begin."""
+    """No checkpoint of these tasks was kept: another attempt is current, and no further step may begin. Or these calls, by
+    the name of the wish, were not let begin."""
 
-    def __init__(self, task_ids: Collection[str]) -> None:
-        super().__init__(f"the attempts {', '.join(sorted(task_ids))} are over")
-        self.task_ids = frozenset(task_ids)
+    def __init__(self, names: Collection[str]) -> None:
+        super().__init__(f"refused: {', '.join(sorted(names))}")
+        self.names = frozenset(names)
 
 
 class CannotSend(Exception):

@@ -31,7 +31,7 @@ def is_heavy(data: bytes | bytearray) -> bool:
     """Whether JSON is too heavy to be read at once. Texts weigh nothing, and are looked for only if that decides."""
     if len(data) * (_OF_A_LIST + 1) <= MOST:
         return False
-    weight = _weigh(data, 0, len(data))
+    weight = weigh(data)
     if weight <= MOST:
         return False
     for found in islice(_STRING.finditer(data), _TEXTS):
@@ -39,6 +39,11 @@ def is_heavy(data: bytes | bytearray) -> bool:
         if weight <= MOST:
             return False
     return True
+
+
+def weigh(data: bytes | bytearray) -> int:
+    """The weight of JSON, and rather too much: what stands in texts counts too."""
+    return _weigh(data, 0, len(data))
 
 
 def _weigh(data: bytes | bytearray, start: int, end: int) -> int:

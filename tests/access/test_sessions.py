@@ -54,7 +54,7 @@ async def test_a_session_has_what_its_key_has_and_its_secret_is_nowhere(sessions
     assert opened.text not in repr(opened.session)
 
 
-async def test_a_session_of_a_token_ends_with_it(archive, sessions, clock):
+async def test_a_session_of_a_token_keeps_its_roles_and_ends_with_it(archive, sessions, clock):
     await clock.advance(system.now() - clock.now())  # PyJWT itself looks at the machine's clock
     opened = await sessions.open(token(3600))
     assert clock.now() + 3500 < opened.session.expires_at <= clock.now() + 3600

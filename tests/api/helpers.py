@@ -17,6 +17,8 @@ from perdure.api import Options, create_app
 from perdure.api.server import serve
 from perdure.clock import system
 from perdure.engine import Engine
+from perdure.settings import Settings
+from perdure.tempo import TEMPO
 from tests.engine.helpers import DEADLINE
 
 API = "/api/v1"
@@ -84,10 +86,17 @@ async def mounted(engine: Engine, *, options: Options | None = None, **more: Any
 
 @asynccontextmanager
 async def serving(
-    path: Path, *, options: Options | None = None, tokens: bool = False, real: bool = False, **more: Any
+    path: Path,
+    *,
+    options: Options | None = None,
+    tokens: bool = False,
+    real: bool = False,
+    heartbeat_seconds: float = TEMPO.heartbeat_seconds,
+    **more: Any,
 ) -> AsyncIterator[Server]:
     """An engine that works, and a server over it, which asks for tokens if wanted. `more` goes to `create_app`."""
-    engine = await Engine.open(f"sqlite:///{path / 'perdure.db'}")
+    database = f"sqlite:///{path / 'perdure.db'}"
+    engine = await Engine.open(Settings(database_url=database, worker_heartbeat_seconds=heartbeat_seconds))
     try:
         await engine.hold()
         if tokens:

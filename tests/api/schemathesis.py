@@ -81,6 +81,8 @@ async def furnish(server: Server) -> dict[str, list[str]]:
         "key_id": [key["key_id"]],
         "hash": [blob["ref"]],
         "session_id": ["nobody"],
+        "hook": ["A" * 22],
+        "number": ["1"],
         "token": ["a" * 43],
         "workflow": ["quick", "quick@1", "quick@live"],
     }

@@ -10,7 +10,7 @@ from tests.api.test_access import body_of, fill, operations
 from tests.api.test_runs import SIGNALLED, TWO
 from tests.api.test_stream import read, stream
 from tests.distributed.conftest import deployment
-from tests.engine.helpers import task, workflow
+from tests.engine.helpers import task, until_true, workflow
 
 pytestmark = pytest.mark.slow
 __all__ = ["deployment"]
@@ -40,6 +40,20 @@ async def test_any_process_starts_follows_decides_and_shows(deployment):
         assert [answer.status_code for answer in answers].count(201) == 1
         for server in servers:
             assert [one["slots"] for one in (await server.ok("/queues"))["items"]] == [100]
+
+
+async def test_a_queue_that_nobody_listens_to_says_how_much_is_held(deployment):
+    first = await deployment.coordinator()
+    await deployment.worker()
+    async with served(first) as server, asyncio.timeout(60):
+        run = await server.start(workflow(task("a", queue="gpu")), wait=0)
+
+        async def look():
+            found = {one["queue"]: one for one in (await server.ok("/queues"))["items"]}
+            return found.get("gpu", {}).get("held")
+
+        assert await until_true(look, "the node is held") == 1
+        assert (await server.ok(f"/runs/{run['run_id']}"))["nodes"]["a"]["state"] == "held"
 
 
 async def _whole(server, run_id):

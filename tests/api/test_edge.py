@@ -313,6 +313,7 @@ async def test_readiness_is_that_of_the_database(server, monkeypatch):
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "journal_closed", "1")
 
 
+@pytest.mark.slow
 async def test_the_document_describes_what_is_mounted(server):
     document = (await server.client.get("/openapi.json")).json()
     assert document["openapi"] == "3.1.0"

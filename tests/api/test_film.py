@@ -1,7 +1,12 @@
 """The film of a run over HTTP: folded by its reader, it is the run as it was at every event."""
 
+import random
 from itertools import accumulate
+from weakref import WeakKeyDictionary
 
+import pytest
+
+from perdure.service import films
 from tests.api.test_runs import until_state
 from tests.engine import tasks
 from tests.engine.helpers import task, transform, workflow
@@ -58,6 +63,7 @@ def join(first, then):
     return both
 
 
+@pytest.mark.slow
 async def test_a_film_shows_the_run_as_it_was_at_every_event(server):
     run_id = (await server.start(ORDER, {"n": 1}))["run_id"]
     await until_state(server, run_id, "failed")
@@ -97,3 +103,62 @@ async def test_pages_of_a_film_are_the_film(server):
     assert pages["scope"] == [whole["scopes"][one] for one in whole["scope"]]
     late = await server.ok(f"/runs/{run_id}/film?after={whole['last_seq'] + 5}")
     assert (late["seq"], late["next_cursor"]) == ([], None)
+
+
+@pytest.mark.slow
+async def test_who_follows_a_run_has_only_its_new_events_folded(server, monkeypatch):
+    """Whoever asks, in whatever pages, is answered as if the film were folded from its beginning; what was folded is not read again."""
+    run_id = (await server.start(ORDER, {"n": 1}))["run_id"]
+    await until_state(server, run_id, "failed")
+    journal = server.engine.journal
+    read = []
+    read_events = journal.read_events
+
+    async def spy(run_id, after, limit):
+        read.append(after)
+        return await read_events(run_id, after, limit)
+
+    monkeypatch.setattr(journal, "read_events", spy)
+    first = await server.ok(f"/runs/{run_id}/film")
+    assert read == [0]
+    read.clear()
+    assert (await server.ok(f"/runs/{run_id}/film?after={first['last_seq']}"))["seq"] == []
+    assert read == []
+    tasks.gate_of("open").set()
+    await server.ok(f"/runs/{run_id}/retry", {})
+    await until_state(server, run_id, "completed")
+    read.clear()
+    then = await server.ok(f"/runs/{run_id}/film?after={first['last_seq']}")
+    assert read
+    assert min(read) >= first["last_seq"]
+    assert then["seq"]
+    monkeypatch.setattr(films, "_reels", WeakKeyDictionary())
+    whole = await server.ok(f"/runs/{run_id}/film")
+    assert fold(join(first, then), whole["last_seq"]) == fold(whole, whole["last_seq"])
+    numbers = random.Random(7)
+    for _ in range(40):
+        after, limit = numbers.randrange(whole["last_seq"]), numbers.choice([1, 2, 7, 50_000])
+        kept = await server.ok(f"/runs/{run_id}/film?after={after}&limit={limit}")
+        with monkeypatch.context() as anew:
+            anew.setattr(films, "_reels", WeakKeyDictionary())
+            assert await server.ok(f"/runs/{run_id}/film?after={after}&limit={limit}") == kept
+
+
+async def test_films_that_are_kept_have_a_sum_and_one_that_is_too_old_is_folded_anew(server, monkeypatch):
+    monkeypatch.setattr(films, "_KEPT_ROWS", 10)
+    tasks.gate_of("open").set()
+    ids = [(await server.start(ORDER, {"n": number}))["run_id"] for number in range(3)]
+    for run_id in ids:
+        await until_state(server, run_id, "completed")
+    whole = [await server.ok(f"/runs/{run_id}/film") for run_id in ids]
+    reels = films._reels[server.engine]
+    assert len(reels._found) == 3
+    assert all(10 <= len(one.film.rows) < 40 for one in reels._found.values())
+    assert await server.ok(f"/runs/{ids[0]}/film") == whole[0]
+    assert reels._bytes == sum(one.weight for one in reels._found.values())
+    monkeypatch.setattr(films, "MOST_BYTES", reels._bytes - 1)
+    assert await server.ok(f"/runs/{ids[1]}/film") == whole[1]
+    assert len(reels._found) == 2
+    monkeypatch.setattr(films, "MOST_BYTES", 100)
+    assert await server.ok(f"/runs/{ids[2]}/film") == whole[2]
+    assert ids[2] not in {run_id for run_id, _ in reels._found}  # too large to be kept beside others

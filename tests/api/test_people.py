@@ -235,6 +235,7 @@ async def test_a_link_shows_a_page_and_only_its_button_decides(server):
     ]
 
 
+@pytest.mark.slow
 async def test_a_link_is_used_once_however_many_press_the_button(server):
     approval = await ask(server, approvers=["bob", "cy"], quorum=2)
     made = await links(server, approval)

@@ -113,6 +113,10 @@ async def test_dead_letters_are_found_and_counted_by_workflow_node_and_code(serv
     assert groups == {("one", "n0", "error"): 1, ("one", "n1", "error"): 1, ("two", "n0", "error"): 1}
     assert all(one["oldest_at"] <= one["newest_at"] for one in counts["groups"])
     assert (await server.ok("/dead-letters/counts?workflow=two", headers=bearer()))["total"] == 1
+    for path in ("/dead-letters/requeue", "/dead-letters/discard"):
+        assert (await server.ok(path, {"workflow": "two"}, headers=bearer()))["matched"] == 1
+        assert (await server.ok(path, {"workflow": "one", "node": "n1"}, headers=bearer()))["matched"] == 1
+        assert (await server.ok(path, {}, headers=bearer()))["matched"] == 3
     nothing = {"total": 0, "capped": False, "groups": []}
     assert await server.ok("/dead-letters/counts?state=discarded", headers=bearer()) == nothing
     assert await server.ok("/dead-letters/counts", headers=bearer("eve", tenant="other")) == nothing

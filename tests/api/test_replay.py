@@ -56,6 +56,7 @@ async def test_a_run_goes_the_same_way_again_and_nothing_is_executed(file):
     assert len(tasks.seen) == executed
 
 
+@pytest.mark.slow
 async def test_another_definition_is_tried_on_what_really_happened(file):
     changed = copy.deepcopy(file["definitions"][0]["definition"])
     (end,) = [node for node in changed["nodes"] if node["id"] == "end"]

@@ -471,3 +471,45 @@ async def test_a_run_says_who_started_it_by_which_alias_and_what_its_work_is_cal
     for name in ("submitted_by", "alias", "dlq_count", "last_event_at"):
         assert listed[run_id][name] == shown[name], name
         assert listed[f"{run_id}:call"][name] == child[name], name
+
+
+async def test_what_a_change_would_do_is_told_before_it_is_done(server):
+    definition = workflow(
+        transform("a", 1), task("b", "fail_for_good", ["a"], retry={"max_attempts": 1}), transform("c", 1, ["b"])
+    )
+    definition["nodes"][1]["config"]["function"] = "tests.api.test_runs:refuse"
+    run_id = (await server.start(definition))["run_id"]
+    before = (await server.ok(f"/runs/{run_id}/events"))["items"]
+    retry = await server.ok(f"/runs/{run_id}/retry", {"dry_run": True})
+    assert (retry["possible"], retry["again"], retry["kept"]) == (True, ["b", "c"], ["a"])
+    assert retry["totals"] == {"again": 2, "kept": 1, "undo": 0, "stops": 0}
+    rerun = await server.post(f"/runs/{run_id}/rerun", {"dry_run": True, "from_node": "b"})
+    assert (rerun.status_code, rerun.json()["kept"]) == (200, ["a"])
+    given = {"dry_run": True, "from_node": "b", "inputs": {"c": 1}}
+    refused = await server.ok(f"/runs/{run_id}/rerun", given)
+    assert (refused["possible"], refused["code"]) == (False, "rerun_refused")
+    cancel = await server.ok(f"/runs/{run_id}/cancel", {"dry_run": True})
+    assert (cancel["possible"], cancel["code"], cancel["state"]) == (False, "run_ended", "failed")
+    assert (await server.ok(f"/runs/{run_id}/rollback", {"dry_run": True}))["state"] == "rolled_back"
+    assert (await server.ok(f"/runs/{run_id}/events"))["items"] == before
+    assert len((await server.ok("/runs"))["items"]) == 1
+    actions = await server.ok(f"/runs/{run_id}/actions")
+    assert {name for name, one in actions["actions"].items() if one["possible"]} == {"retry", "rollback", "rerun"}
+    assert actions["actions"]["retry"] == retry
+    assert (await server.post(f"/runs/{run_id}/rerun", {"dry_run": True, "from_node": "nope"})).status_code == 404
+    said = (await server.ok("/audit"))["items"]
+    assert {one["detail"]["after"].get("dry_run") for one in said if one["action"].startswith("runs.re")} == {True}
+
+
+def refuse():
+    raise RuntimeError("no")
+
+
+async def test_the_signals_that_a_run_waits_for_are_named(server):
+    run_id = (await server.start(SIGNALLED, wait=0))["run_id"]
+    await until_node(server, run_id, "w", "waiting")
+    actions = await server.ok(f"/runs/{run_id}/actions")
+    assert actions["signals"] == ["go"]
+    assert actions["actions"]["cancel"]["stops"] == ["w"]
+    refused = {name: one["code"] for name, one in actions["actions"].items() if not one["possible"]}
+    assert refused == {"resume": "no_change", "retry": "not_failed", "rollback": "not_ended"}

@@ -215,6 +215,7 @@ async def test_a_session_needs_tls_or_this_machine(tmp_path, public_url, host, o
         assert bool(cookie) == (code is None)
 
 
+@pytest.mark.slow
 async def test_people_see_and_end_their_own_sessions_alone(server):
     ann, bob, other = await key(server), await key(server, name="bob"), await key(server, tenant="other")
     cookies = [(await log_in(server, one.text, headers={"User-Agent": "Fox"}))[1] for one in (ann, ann, bob, other)]
@@ -235,6 +236,7 @@ async def test_people_see_and_end_their_own_sessions_alone(server):
     assert [await status(server, one) for one in (cookies[0], cookies[2], cookies[3])] == [200] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["revoked", "ended"])
 async def test_an_open_stream_ends_with_its_session(tmp_path, how):
     async with opened(tmp_path, real=True) as server:

@@ -221,6 +221,7 @@ SAYING = workflow(
 )
 
 
+@pytest.mark.slow
 async def test_log_lines_are_streamed_one_by_one_without_a_number_and_the_last_come_after_the_end(server):
     tasks.gates.pop("g2", None)
     run = await server.start(SAYING, wait=0)

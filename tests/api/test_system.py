@@ -27,7 +27,15 @@ async def test_workers_and_queues_are_those_that_beat(server):
     (worker,) = await until_true(look, "the worker has said that it lives")
     assert (worker["queues"], worker["slots"], worker["running"]) == (["default"], 100, 0)
     (queue,) = (await server.ok("/queues"))["items"]
-    assert queue == {"queue": "default", "workers": 1, "slots": 100, "running": 0, "waiting": 0, "backlog": 0}
+    assert queue == {
+        "queue": "default",
+        "workers": 1,
+        "slots": 100,
+        "running": 0,
+        "waiting": 0,
+        "backlog": 0,
+        "held": 0,
+    }
     assert (worker["state"], worker["pid"], worker["host"]) == ("alive", os.getpid(), socket.gethostname())
     assert (await server.client.get("/readyz")).json() == {"status": "ok", "workers": {"alive": 1, "dead": 0}}
 
@@ -47,6 +55,26 @@ async def test_a_queue_says_how_many_wait_there(server):
     assert len((await server.ok(f"/runs/{run['run_id']}/working"))["tasks"]) == 100
     assert (await server.ok(f"/runs/{run['run_id']}"))["nodes"]["m"]["items"]["running"] == 100
     tasks.gate_of("wait").set()
+
+
+async def test_a_worker_says_what_it_does_for_runs_of_the_caller_alone(tmp_path):
+    async with serving(tmp_path, tokens=True, heartbeat_seconds=0.05) as server:
+        tasks.gates.pop("busy", None)
+        node = {"id": "a", "type": "task", "config": {"function": "tests.engine.tasks:gate", "args": {"name": "busy"}}}
+        mine = bearer("ann", "admin")
+        started = await server.ok("/runs", {"definition": {"name": "one", "nodes": [node]}}, headers=mine)
+
+        async def look(headers):
+            (worker,) = (await server.ok("/workers", headers=headers))["items"]
+            return worker["tasks"]
+
+        async def look_here():
+            return await look(mine)
+
+        (found,) = await until_true(look_here, "the worker has the task")
+        assert (found["run_id"], found["node"], found["item"], found["attempt"]) == (started["run_id"], "a", None, 1)
+        assert await look(bearer("eve", "admin", tenant="other")) == []
+        tasks.gate_of("busy").set()
 
 
 async def test_a_worker_that_fell_silent_is_dead(server):

@@ -52,6 +52,7 @@ def read(cut, names, limit):
         return dict(zip((one["key"] for one in entries), values, strict=True))
 
 
+@pytest.mark.slow
 @given(JSON, st.integers(1, 3))
 def test_a_value_is_the_sum_of_its_parts_from_memory_and_from_json(value, limit):
     data = msgspec.json.encode(value)
@@ -79,6 +80,7 @@ async def parts(server, path, **query):
     return await server.ok(path, params=query)
 
 
+@pytest.mark.slow
 async def test_a_large_output_is_opened_part_by_part(server, monkeypatch):
     lines = [{"n": number, "text": "ü" * 250, "big": 2**60 + number} for number in range(1500)]
     run = (await server.start(workflow(task("a", "echo", args={"value": lines})), {"who": {"x": "y" * 50_000}}))[

@@ -365,3 +365,42 @@ async def test_an_approval_that_is_requeued_asks_again_and_the_same_people(tmp_p
         assert [one["approvers"] for one in now] == [["carl"]] * len(now)
         shown = await server.ok(f"/runs/{run['run_id']}", headers=CARL)
         assert shown["nodes"].get("money", {}).get("state", "pending") == "pending"
+
+
+@attack("S11", "who fires a trigger, lets its item in again, or registers it, approves the run")
+async def test_who_asked_a_trigger_for_a_run_decides_nothing_of_it(tmp_path):
+    carl, dora, olga = bearer("carl", "admin"), bearer("dora", "admin"), bearer("olga", "approver")
+    trigger = {
+        "name": "yearly",
+        "workflow": "asker",
+        "schedule": {"cron": "0 0 1 1 *"},
+        "inputs": {"amount": 1},
+        "overlap": "allow",
+    }
+    asker = {**ASKER, "nodes": [{**ASKER["nodes"][0], "config": {"approvers": ["carl", "dora", "olga"]}}]}
+    async with serving(tmp_path, tokens=True) as server:
+        await server.ok("/workflows", asker, headers=carl)
+        await server.ok("/triggers", trigger, headers=dora)
+        fired = await server.ok("/triggers/yearly/fire", {"inputs": {"amount": 10**6}}, headers=carl)
+        found = await until_some(server, f"/approvals?run_id={fired['run_id']}", carl)
+        path = f"/approvals/{found['approval_id']}/decide"
+        for who in (carl, dora):
+            refused = await server.post(path, {"decision": "approve"}, headers=who)
+            assert (refused.status_code, refused.json()["code"]) == (403, "own_request"), refused.text
+        await server.ok(path, {"decision": "approve"}, headers=olga)
+
+
+@attack("S11", "who may operate runs deletes a trigger by cancelling its run")
+@pytest.mark.parametrize("how", ["one", "many"])
+async def test_a_trigger_is_not_cancelled_as_a_run(tmp_path, how):
+    admin, operator = bearer("ann", "admin"), bearer("olga", "operator")
+    trigger = {"name": "yearly", "workflow": "asker", "schedule": {"cron": "0 0 1 1 *"}}
+    async with serving(tmp_path, tokens=True) as server:
+        made = await server.ok("/triggers", trigger, headers=admin)
+        if how == "one":
+            refused = await server.post(f"/runs/{made['trigger_id']}/cancel", {}, headers=operator)
+            assert (refused.status_code, refused.json()["code"]) == (409, "is_trigger"), refused.text
+        else:
+            body = {"action": "cancel", "run_ids": [made["trigger_id"]]}
+            await server.post("/runs/bulk", body, headers=admin)
+        assert (await server.ok("/triggers/yearly", headers=admin))["state"] == "active"

@@ -85,6 +85,7 @@ async def test_what_comes_before_the_end_of_the_headers_has_a_size(tmp_path, mak
         assert (await server.client.get("/healthz")).status_code == 200
 
 
+@pytest.mark.slow
 @attack("S07", "headers of a little more than they may have, in one piece")
 @pytest.mark.parametrize("whole", [True, False])
 async def test_a_head_has_64_kib_and_not_a_byte_more(tmp_path, whole):
@@ -119,6 +120,7 @@ async def test_a_request_may_take_its_time_once_its_headers_are_there(tmp_path, 
         assert (await server.start(definition))["state"] == "completed"
 
 
+@pytest.mark.slow
 @attack("S07", "more connections than the server has places for")
 async def test_connections_have_a_number_and_those_that_leave_make_room(tmp_path):
     options = Options(connections=Bounds(connections=5, per_address=5))
@@ -177,6 +179,7 @@ async def drip(reader, writer, drop=b" "):
     return await answer
 
 
+@pytest.mark.slow
 @attack("S07", "a body of some bytes a minute, before and after it is answered")
 @pytest.mark.parametrize(
     ("path", "status"),
@@ -190,6 +193,7 @@ async def test_a_body_without_a_credential_has_a_time_and_none_after_its_answer(
         assert (await drip(reader, writer)).startswith(b"HTTP/1.1 %s " % status)
 
 
+@pytest.mark.slow
 @attack("S07", "empty lines between requests, which are no beginning of one")
 async def test_empty_lines_keep_no_connection_open(tmp_path, monkeypatch):
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)

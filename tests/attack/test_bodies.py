@@ -56,6 +56,7 @@ async def test_inputs_of_many_empty_values_hold_up_nobody(tmp_path, name):
         assert answer.status_code == 201, answer.text[:500]
 
 
+@pytest.mark.slow
 @attack("S03", "a megabyte of empty lists: while it is read, in whichever thread, no other has a turn")
 def test_a_body_of_empty_lists_is_read_in_no_longer_than_the_loop_may_be_held():
     """The collector of garbage, which looks at them all again and again, waits until they are read."""

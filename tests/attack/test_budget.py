@@ -70,6 +70,7 @@ async def test_a_definition_holds_up_nobody(tmp_path, name):
         assert response.status_code in (200, 413, 422), response.text[:300]
 
 
+@pytest.mark.slow
 @attack("S03", "a definition takes time out of proportion to its size")
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_a_definition_takes_time_in_proportion(name):

@@ -114,6 +114,7 @@ NO_SECRETS = {
 }
 
 
+@pytest.mark.slow
 @attack("X22", "a secret that is compared letter by letter")
 def test_what_is_secret_is_never_compared_in_a_way_that_takes_its_time():
     files = [

@@ -107,6 +107,7 @@ async def test_an_older_definition_is_refused_when_it_is_started_and_by_the_work
         assert "PERDURE_TASK_MODULES" in run["error"]["message"]
 
 
+@pytest.mark.slow
 @attack("S01", "a name that is computed, for a worker that was not told what it may import")
 async def test_a_name_that_is_computed_reaches_no_worker_unless_it_is_allowed(restricted, tmp_path, monkeypatch):
     monkeypatch.setenv("PERDURE_SECRET_F", "os:getpid")
@@ -145,7 +146,7 @@ def test_a_serving_process_with_authentication_imports_nothing_by_itself(tmp_pat
     shell = Shell(tmp_path)
     try:
         key = shell.start("keys", "create", "bob", "--role", "author").wait().split()[0]
-        process = shell.start("dev", "--port", "0")
+        process = shell.start("dev", "--no-sample", "--port", "0")
         process.wait_for("Ctrl-C ends all of this")
         found = re.search(r"Listening on (http://\S+)", process.text)
         assert found is not None

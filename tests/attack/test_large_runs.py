@@ -62,6 +62,7 @@ async def test_what_is_gathered_beside_the_loop_is_what_each_item_gave(tmp_path)
         assert run["outputs"]["m"] == values
 
 
+@pytest.mark.slow
 @attack("S05", "a map of many items beside a node that is parked")
 async def test_what_is_parked_costs_no_look_at_all_that_is_not(tmp_path, monkeypatch):
     """Or every commit takes as long as its run is large: a tenth of a second with 60,000 items."""
@@ -110,6 +111,7 @@ def test_text_weighs_nothing_however_much_it_looks_like_lists():
     assert not weight.is_heavy(b"[" + b"1," * (weight.MOST - 10) + b"0]")
 
 
+@pytest.mark.slow
 def test_an_answer_of_too_many_parts_is_no_output():
     answer = SimpleNamespace(
         body=heavy(), header=lambda name: "application/json", url=SimpleNamespace(shown="http://somewhere/")
@@ -339,3 +341,16 @@ def test_edges_and_items_of_maps_count():
 )
 def test_only_a_server_that_is_open_takes_any_number_by_itself(settings, most):
     assert bounds_of(Settings(**settings)).max_nodes == most
+
+
+@pytest.mark.slow
+@attack("S05", "pictures of a run with as many nodes as it may have")
+async def test_pictures_of_the_largest_run_are_drawn_beside_the_loop(tmp_path):
+    """The client decodes nothing: it shares the loop with the server."""
+    nodes = [{"id": f"n{n}", "type": "transform", "config": {"value": n}} for n in range(MAX_NODES)]
+    async with serving(tmp_path) as server:
+        run = await server.start({"name": "w", "nodes": nodes}, {}, wait=DEADLINE)
+        for path in ("graph", "graph?open=*", "graph.svg"):
+            with watching():
+                answer = await server.get(f"/runs/{run['run_id']}/{path}")
+            assert answer.status_code == 200

@@ -23,6 +23,7 @@ def named(*refs):
     return workflow(*nodes)
 
 
+@pytest.mark.slow
 @attack("S03", "a definition of 200 bytes that names a config of many templates")
 async def test_what_a_definition_names_is_compiled_beside_the_loop(tmp_path):
     async with running(tmp_path) as engine:
@@ -33,6 +34,7 @@ async def test_what_a_definition_names_is_compiled_beside_the_loop(tmp_path):
         assert compiled.ir is not None
 
 
+@pytest.mark.slow
 @attack("S03", "the same, with content without end")
 @pytest.mark.parametrize(
     ("size", "number"), [(LARGEST_BYTES, 1), (LARGEST_BYTES - 100_000, MOST_BYTES // LARGEST_BYTES + 1)]
@@ -46,6 +48,7 @@ async def test_what_a_definition_names_has_a_size(tmp_path, size, number):
         assert f"{LARGEST_BYTES:,} each and {MOST_BYTES:,} in all" in str(refused.value)
 
 
+@pytest.mark.slow
 @attack("S03", "a definition of 40 kB that names the same content 300 times")
 async def test_content_counts_as_often_as_it_is_named(tmp_path):
     async with running(tmp_path) as engine:

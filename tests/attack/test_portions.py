@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from perdure.kernel.state import key_of
+from perdure.kernel.waits import has_more_items
 from tests.api.helpers import serving
 from tests.attack.__main__ import CASES, GENERATED
 from tests.attack.marks import attack
@@ -30,11 +32,30 @@ async def test_the_items_of_a_map_are_started_in_portions_and_hold_up_nobody(tmp
     async with serving(tmp_path) as server:
         with watching():
             run = await server.start(MAP, {"x": [0] * COUNT}, wait=0)
-            await until_true(lambda: _is_done(server, run["run_id"]), "the map is done", 300)
+            await until_true(lambda: _is(server, run["run_id"], "completed"), "the map is done", 300)
         with watching():
             shown = await server.ok(f"/runs/{run['run_id']}")
         assert shown["state"] == "completed"
 
 
-async def _is_done(server, run_id):
-    return (await server.engine.journal.find_run(run_id)).row.state == "completed"
+async def _is(server, run_id, state):
+    return (await server.engine.journal.find_run(run_id)).row.state == state
+
+
+@pytest.mark.slow
+@attack("S05", "a run is cancelled in which as many items wait as may")
+async def test_to_cancel_a_run_whose_items_wait_holds_up_nobody(tmp_path):
+    waiting = {"type": "wait", "config": {"signal": "go"}}
+    node = {"id": "m", "type": "map", "config": {"over": "{{ inputs.x }}", "node": waiting}}
+    async with serving(tmp_path) as server:
+        run_id = (await server.start({"name": "w", "nodes": [node]}, {"x": [0] * 100_000}, wait=0))["run_id"]
+        await until_true(lambda: _waits(server, run_id), "no more items begin", 300)
+        with watching():
+            await server.ok(f"/runs/{run_id}/cancel", {})
+            await until_true(lambda: _is(server, run_id, "cancelled"), "the run is cancelled", 60)
+
+
+async def _waits(server, run_id):
+    state = await server.engine.runs.state_of(await server.engine.journal.find_run(run_id))
+    found = state.activations.get(key_of(0, ()))
+    return found is not None and found.items_open > 0 and not has_more_items(state, found)

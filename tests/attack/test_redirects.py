@@ -95,6 +95,7 @@ async def test_what_a_call_sends_does_not_follow_a_redirect_to_another_origin(tm
     assert (state.state, code_of(state), len(shop.seen)) == ("failed", "egress_refused", 1)
 
 
+@pytest.mark.slow
 @attack("X07", "a redirect leads inside")
 @pytest.mark.parametrize("address", INSIDE)
 async def test_no_redirect_leads_inside_by_name_or_by_number(tmp_path, leading, address):

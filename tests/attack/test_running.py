@@ -224,6 +224,7 @@ async def damaged(server, folder, how):
     return bad, good
 
 
+@pytest.mark.slow
 @attack("S27", "every view of a quarantined run that cannot be read")
 @pytest.mark.parametrize("how", DAMAGES)
 async def test_every_view_of_a_quarantined_run_that_cannot_be_read_says_why(tmp_path, how):
@@ -273,6 +274,7 @@ def ending(command):
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 @attack("S27", "every command that shows a quarantined run that cannot be read")
 @pytest.mark.parametrize("how", DAMAGES)
 def test_commands_say_why_a_quarantined_run_cannot_be_read(tmp_path, how):
@@ -314,6 +316,7 @@ def places(server, folder):
     return {"PERDURE_SERVER_URL": server.url}, {"PERDURE_DATABASE_URL": f"sqlite:///{folder}/perdure.db"}
 
 
+@pytest.mark.slow
 @attack("S27", "who follows a quarantined run waits for ever")
 @pytest.mark.parametrize("command", ["watch", "watch --json", "logs --follow"])
 async def test_who_follows_a_quarantined_run_is_told_why_and_need_not_wait(tmp_path, command):
@@ -351,6 +354,7 @@ async def test_who_follows_a_run_is_told_when_it_is_quarantined(tmp_path, monkey
             await server.engine.journal.unquarantine(run_id)
 
 
+@pytest.mark.slow
 @attack("S27", "a run is quarantined while `perdure run --server` waits for it")
 async def test_who_waits_for_a_run_on_a_server_is_told_when_it_is_quarantined(tmp_path, monkeypatch):
     monkeypatch.setattr(StreamSource, "look_seconds", 0.05)
@@ -365,6 +369,7 @@ async def test_who_waits_for_a_run_on_a_server_is_told_when_it_is_quarantined(tm
         assert (done.exit_code, BAD in done.output) == (1, True), done.output
 
 
+@pytest.mark.slow
 @attack("S16", "a workflow that starts itself twice")
 async def test_a_tree_of_runs_has_an_end(tmp_path, monkeypatch):
     monkeypatch.setattr(children, "MOST_IN_A_TREE", 40)

@@ -187,7 +187,9 @@ async def test_a_result_that_cannot_be_sent_fails_its_attempt_and_holds_up_no_ot
 async def test_a_checkpoint_that_cannot_be_sent_is_an_error_of_its_handler(opened, monkeypatch):
     made = attempts.Attempt.checkpointed
     monkeypatch.setattr(
-        attempts.Attempt, "checkpointed", lambda self, left, step, worker: made(self, left, "\ud800", worker)
+        attempts.Attempt,
+        "checkpointed",
+        lambda self, left, step, worker, usage=None: made(self, left, "\ud800", worker),
     )
 
     async def handler(config: Any, ctx: Any) -> Any:

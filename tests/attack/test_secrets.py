@@ -147,7 +147,7 @@ def test_what_is_written_beside_the_database_is_its_owners_alone(tmp_path):
     try:
         flow = tmp_path / "flow.yaml"
         flow.write_text("{name: w, nodes: [{id: a, type: wait, config: {signal: go}}]}")
-        process = shell.start("dev", "--port", "0")
+        process = shell.start("dev", "--no-sample", "--port", "0")
         process.wait_for("Ctrl-C ends all of this")
         folder = tmp_path / ".perdure"
         assert rights(folder) == 0o700

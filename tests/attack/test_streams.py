@@ -29,6 +29,7 @@ async def streaming(server, run_id, headers):
         yield response
 
 
+@pytest.mark.slow
 @attack("S14", "a viewer opens streams until nobody else gets a connection")
 async def test_a_key_and_a_tenant_have_so_many_streams(tmp_path):
     options = Options(streams_per_key=2, streams_per_tenant=3)
@@ -50,6 +51,7 @@ async def test_a_key_and_a_tenant_have_so_many_streams(tmp_path):
             assert response.status_code == 200
 
 
+@pytest.mark.slow
 @attack("S14", "a viewer opens many streams in the same moment")
 async def test_streams_that_are_opened_at_once_are_counted_too(tmp_path):
     options = Options(streams_per_key=2, streams_per_tenant=3)
@@ -65,6 +67,7 @@ async def test_streams_that_are_opened_at_once_are_counted_too(tmp_path):
         await until_true(lambda: server.app.state.site.places.taken == 0, "those that left made room")
 
 
+@pytest.mark.slow
 async def test_a_request_that_waits_takes_a_place_too(tmp_path):
     options = Options(streams_per_key=1, streams_per_tenant=1)
     async with serving(tmp_path, real=True, options=options) as server, asyncio.TaskGroup() as group:

@@ -14,7 +14,9 @@ from perdure import Client
 from perdure.cli.app import app
 from perdure.cli.terminal.happenings import Happening
 from perdure.kernel import events as e
+from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
+from perdure.kernel.trigger_run import TRIGGER
 from perdure.kernel.values import Error
 from tests.attack.marks import attack
 from tests.attack.test_terminal import HOSTILE, assert_clean, prepare, shell  # noqa: F401  # a fixture
@@ -182,3 +184,26 @@ def test_the_lines_of_dev_are_text(capsys):
     assert "raised \\x1b]0;owned" in said
     assert said.count("\n") == 2
     assert_clean(said, "dev")
+
+
+def test_the_lines_of_dev_tell_what_triggers_could_not_start(capsys):
+    box = Mailbox(trigger="trigger~x0", name=f"orders{HOSTILE}", kind="webhook")
+    state = State(run_id="trigger~x0", workflow="perdure:trigger", ir_hashes=[TRIGGER.hash], triggers={"receive": box})
+    about: dict[str, Any] = {"seq": 1, "at": 1.0, "cause": "", "node": "receive"}
+    Happening().note(
+        state,
+        [
+            e.TriggerParked(**about, number=3, error=Error("unmapped", f"inputs: {HOSTILE}")),
+            e.TriggerSkipped(**about, reason="overlap", numbers=(4, 5)),
+            e.TriggerSkipped(**about, reason="duplicate", count=1),
+            e.TriggerSkipped(**about, reason="paused", count=1),
+            e.TriggerStarted(**about, starts=()),
+            e.RunPaused(seq=1, at=1.0, cause="", reason="failures"),
+        ],
+    )
+    said = capsys.readouterr().err
+    assert_clean(said, "dev")
+    assert [line.partition("owned")[0].split("  ")[1][:14] for line in said.splitlines()] == ["trigger orders"] * 3
+    assert "parked  item 3: unmapped" in said
+    assert "skipped  2 items: overlap" in said
+    assert "paused  failures" in said

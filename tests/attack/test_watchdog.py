@@ -74,6 +74,7 @@ def test_tests_elsewhere_are_not_measured() -> None:
     assert pytest_runtest_protocol(item, None) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("over", "told"), [(MEASUREMENTS - 1, "passed"), (MEASUREMENTS, "failed")])
 def test_of_three_measurements_the_shortest_counts(pytester: pytest.Pytester, over: int, told: str) -> None:
     pytester.makeconftest(

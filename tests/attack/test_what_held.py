@@ -421,6 +421,7 @@ def _forged_results(queued: str, waiting: str) -> Iterator[tuple[str, Keyring | 
     for name, more in {
         "another tenant": {"tenant": "other"},
         "another attempt": {"attempt": 2},
+        "an attempt before the first": {"attempt": 0},
         "another turn of a loop": {"scope": (1,)},
         "an item of a map": {"item": 0},
         "a node that is not there": {"node": "none"},

@@ -75,6 +75,7 @@ def test_a_run_whose_blobs_are_gone_says_so(shell, tmp_path):
     assert "which is not in the blob store" in report["findings"][0]["message"]
 
 
+@pytest.mark.slow
 def test_gc_says_what_it_does(shell, tmp_path):
     file = workflow(tmp_path, "large", repeat("a"))
     shell.run("run", file, "-i", f"text={BIG}", "--run-id", "r1")

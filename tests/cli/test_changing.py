@@ -30,6 +30,7 @@ def refund(tmp_path, *nodes):
 # -- patch -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_whole_definition_is_a_patch(shell, tmp_path, waiting):
     review = human("review", approvers=["finance"])
     new = refund(tmp_path, review, task("pay", "echo", "review", args={"value": 2}), task("mail", "echo", "pay"))
@@ -49,6 +50,7 @@ def test_a_whole_definition_is_a_patch(shell, tmp_path, waiting):
     assert (nodes["pay"]["output"], nodes["mail"]["state"]) == (2, "completed")
 
 
+@pytest.mark.slow
 def test_a_list_is_a_json_patch_of_the_definition_the_run_has(shell, tmp_path, waiting):
     operations = [{"op": "add", "path": "/nodes/-", "value": task("mail", "echo", "pay")}]
     for number in range(2):  # the second one finds what the first made
@@ -123,6 +125,7 @@ def done(shell, tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_a_rerun_from_a_node_keeps_what_came_before_it(shell, done):
     view = shell.json("runs", "rerun", "done", "--from", "b", "-i", 'a={"n": 9}', "--run-id", "again-1")
     assert (view["run_id"], view["origin"], view["state"]) == ("again-1", "done-1", "running")

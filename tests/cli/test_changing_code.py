@@ -30,7 +30,7 @@ def node(name, function, *dependencies, **more):
 def test_dev_loads_changed_code_between_attempts(shell, tmp_path, isolation):
     write(tmp_path / "helper.py", "VALUE = 1\n")
     write(tmp_path / "steps.py", "import helper\n\ndef give():\n    return helper.VALUE\n")
-    process = shell.start("dev", "--port", "0")
+    process = shell.start("dev", "--no-sample", "--port", "0")
     where = address(process)
     more = {} if isolation == "none" else {"isolation": "process"}
     body = {"definition": {"name": "one", "nodes": [node("a", "steps:give", **more)]}, "wait_seconds": 30}
@@ -45,7 +45,7 @@ def test_dev_loads_changed_code_between_attempts(shell, tmp_path, isolation):
 
 def test_dev_goes_on_with_what_it_could_not_import_once_the_file_is_mended(shell, tmp_path):
     write(tmp_path / "steps.py", "def give():\n    return 1\n")
-    process = shell.start("dev", "--port", "0")
+    process = shell.start("dev", "--no-sample", "--port", "0")
     address(process)
     file = workflow(tmp_path, "one", node("a", "steps:give"), node("b", "steps:more", "a"))
     handed = shell.start("run", file).wait_for("could not import steps:more")
@@ -94,7 +94,7 @@ def test_a_second_run_is_told_whose_code_runs_and_that_its_file_is_newer(shell, 
 
 
 def test_dev_says_what_starts_fails_and_ends_and_has_a_page_to_begin_with(shell, tmp_path):
-    process = shell.start("dev", "--port", "0")
+    process = shell.start("dev", "--no-sample", "--port", "0")
     where = address(process)
     assert "perdure run FILE    " in process.text
     retry = {"max_attempts": 2, "backoff_ms": 10}

@@ -44,6 +44,7 @@ def test_flags_and_choices_complete(shell):
     assert values("completion", "") == ["bash", "fish", "zsh"]
 
 
+@pytest.mark.slow
 def test_run_ids_complete_newest_first_with_what_they_are(shell, runs):
     assert values("runs", "show", "") == ["beta-1", "alpha-2", "alpha-1"]
     assert values("runs", "cancel", "al") == ["alpha-2", "alpha-1"]
@@ -52,6 +53,7 @@ def test_run_ids_complete_newest_first_with_what_they_are(shell, runs):
     assert complete("runs", "show", "beta")[0].help.startswith("refund, running, ")
 
 
+@pytest.mark.slow
 def test_nodes_of_the_run_named_before_complete(shell, runs):
     assert values("runs", "explain", "alpha-1", "--node", "") == ["review", "pay"]
     assert values("runs", "explain", "alpha-1", "") == ["review", "pay"]
@@ -60,6 +62,7 @@ def test_nodes_of_the_run_named_before_complete(shell, runs):
     assert values("runs", "show", "no-such-run", "--node", "") == []
 
 
+@pytest.mark.slow
 def test_approvals_workflows_and_dead_letters_complete(shell, runs, tmp_path):
     assert values("approvals", "approve", "alpha-1") == ["alpha-1:review:1"]
     assert values("runs", "list", "--workflow", "") == ["refund"]

@@ -33,6 +33,7 @@ def codes(view):
 # -- config beside config_ref ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_approval_beside_a_config_ref_asks_who_is_named_and_times_out(shell, tmp_path):
     file = approval(tmp_path, put(shell, {"show": "a deal of {{ validate_high_value_deal.amount }}"}))
     assert shell.json("validate", file)["problems"] == []
@@ -99,6 +100,7 @@ def test_a_transform_that_takes_a_worker_by_its_blob_gets_one(shell, tmp_path):
     assert shell.json("run", workflow(tmp_path, "jq", node), "-i", "n=2")["outputs"] == {"a": 3}
 
 
+@pytest.mark.slow
 def test_the_item_of_a_map_may_have_its_config_in_a_blob(shell, tmp_path):
     def each(ref):
         item = {"type": "transform", "config_ref": ref}
@@ -128,6 +130,7 @@ BAD: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_validate_refuses_what_run_and_push_refuse(anywhere, tmp_path, name):
     node, code = BAD[name]

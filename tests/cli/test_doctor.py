@@ -65,6 +65,7 @@ def test_a_sound_database_is_all_well(shell, database):
     assert "all is well" in shell.run("doctor").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "run_id", "invariant", "message"),
     [

@@ -25,6 +25,7 @@ def test_a_failed_run_shows_the_lines_of_the_function_and_none_of_perdure(failed
     assert "src/perdure/" not in failed
 
 
+@pytest.mark.slow
 def test_show_explain_and_the_node_have_them_too(shell, failed):
     for command in (("show", "r1"), ("show", "r1", "--node", "a"), ("explain", "r1"), ("explain", "r1", "a")):
         text = shell.run("runs", *command).stdout
@@ -32,6 +33,7 @@ def test_show_explain_and_the_node_have_them_too(shell, failed):
     assert re.search(rf"a +failed +\d .*KeyError: 'missing' \({PLACE}\)", shell.run("runs", "show", "r1").stdout)
 
 
+@pytest.mark.slow
 def test_a_child_and_an_item_of_a_map_pass_theirs_on(shell, tmp_path):
     child = workflow(tmp_path, "child", task("inner", "dig", retry={"max_attempts": 1}))
     shell.run("run", child, code=1)
@@ -80,6 +82,7 @@ def test_a_program_sees_them_below_the_error_it_catches(tmp_path):
     assert any(FRAME in note for note in caught.value.__notes__)
 
 
+@pytest.mark.slow
 def test_a_missing_secret_and_a_refused_host_are_named_with_the_line_to_type(shell, tmp_path):
     once = {"retry": {"max_attempts": 1}}
     args = {"value": "{{ secrets.SHOP_TOKEN }}"}

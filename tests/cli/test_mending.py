@@ -83,6 +83,7 @@ def test_a_definition_that_is_wrong_is_shown_with_its_lines(anywhere, tmp_path):
         assert "bad.json:" in told
 
 
+@pytest.mark.slow
 def test_running_the_mended_file_says_how_to_go_on(shell, tmp_path):
     file, run_id, _ = broken(shell, tmp_path)
     flow(tmp_path, "{{ slow }}")

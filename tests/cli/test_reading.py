@@ -120,11 +120,13 @@ def test_a_duration_of_many_minutes_has_no_seconds_in_a_table(terminal, seconds,
     assert output.brief(seconds) == text
 
 
+@pytest.mark.slow
 def test_the_error_of_a_run_is_said_once(shell, tmp_path):
     shell.run("run", workflow(tmp_path, "bad", task("a", "boom", retry=1)), code=1)
     assert "error: " not in shell.run("runs", "list").stdout.splitlines()[1]
 
 
+@pytest.mark.slow
 def test_keys_fit_eighty_columns(shell):
     shell.run("keys", "create", "continuous-integration", "--role", "operator", "--role", "author")
     head, line = on_terminal(shell, "keys", "list")
@@ -174,6 +176,7 @@ def test_colours_take_no_room():
     assert wrap(f"{red}no such run", 18) == f"{red}no such run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args", [("runs", "show", "nosuch"), ("run", "nosuch.yaml"), ("runs", "list", "--state", "no")]
 )
@@ -213,6 +216,7 @@ def asked(tmp_path):
     return workflow(tmp_path, "asked", human("ask", approvers=["ann", "bob"], quorum=2))
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_says_who_and_why_and_is_no_error(anywhere, tmp_path):
     file = asked(tmp_path)
     run_id = json.loads(CliRunner().invoke(app, ["run", file, "--no-wait", "--json"]).stdout)["run_id"]
@@ -223,6 +227,7 @@ def test_a_cancelled_run_says_who_and_why_and_is_no_error(anywhere, tmp_path):
     assert re.search(r"^state +cancelled by \w+: too slow$", anywhere.run("runs", "show", run_id).stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_rolled_back_says_by_whom(shell, tmp_path):
     undo = {"type": "task", "config": {"function": "tests.cli.work:echo", "args": {"value": 1}}}
     file = workflow(tmp_path, "back", task("a", "echo", args={"value": 1}, compensator=undo))
@@ -239,6 +244,7 @@ def test_a_paused_run_says_who_paused_it(shell, tmp_path):
     assert "paused by bob: lunch" in shell.run("runs", "show", "p").stdout
 
 
+@pytest.mark.slow
 def test_an_approval_that_nobody_decided_is_cancelled_and_others_are_decided(shell, tmp_path):
     file = asked(tmp_path)
     for run_id in ("c", "d"):
@@ -264,6 +270,7 @@ def test_a_long_output_is_cut_on_a_terminal_and_says_how_to_see_all(terminal, ca
     assert "--json has everything" in shown.err
 
 
+@pytest.mark.slow
 def test_the_last_picture_of_a_run_that_waits_says_so_also_where_its_child_waits(shell, tmp_path):
     workflow(tmp_path, "child", task("a", "boom", retry=1, on_failure="park"))
     shell.run("workflows", "push", tmp_path / "child.json")

@@ -95,6 +95,7 @@ def test_the_task_of_the_documents_runs_with_its_config_in_a_blob(shell, tmp_pat
     assert (view["state"], view["nodes"]["validate_customer"]["output"]) == ("completed", "valid")
 
 
+@pytest.mark.slow
 def test_a_charge_of_the_documents_is_undone_by_its_compensator(shell, tmp_path, monkeypatch):
     (tmp_path / "stripe_here.py").write_text(
         "import pathlib\n\nimport perdure\n\n"

@@ -317,6 +317,7 @@ def test_a_key_is_shown_to_the_server_it_belongs_to(shell, monkeypatch):
     assert "***" in shell.run("config", "show").output
 
 
+@pytest.mark.slow
 def test_what_a_server_refuses_is_said_with_the_way_out(shell):
     with Scripted([problem(401, "unauthenticated", "this needs a credential")] * 2) as server:
         assert "this needs a credential; give --api-key KEY" in shell.error("runs", "list", "--server", server.url)

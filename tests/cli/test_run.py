@@ -140,6 +140,7 @@ def test_a_required_input_that_is_missing_is_noticed_before_the_start(shell, tmp
 # -- modules -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_functions_beside_the_definition_and_imported_files_are_found(shell, tmp_path):
     folder = tmp_path / "flows"
     folder.mkdir()
@@ -156,6 +157,7 @@ def test_functions_beside_the_definition_and_imported_files_are_found(shell, tmp
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_that_exists_goes_on(shell, tmp_path):
     file = workflow(tmp_path, "refund", human("review"), task("pay", "echo", "review"))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
@@ -166,6 +168,7 @@ def test_a_run_that_exists_goes_on(shell, tmp_path):
     assert again.stdout == result.stdout
 
 
+@pytest.mark.slow
 def test_a_failed_run_that_exists_stays_failed_until_it_is_retried(shell, tmp_path):
     file = workflow(tmp_path, "late", task("a", "fail_until", args={"path": str(tmp_path / "there")}))
     shell.run("run", file, "--run-id", "r1", code=1)
@@ -185,6 +188,7 @@ def test_the_id_of_another_workflow_or_other_inputs_are_refused(shell, tmp_path)
     shell.run("run", first, "--run-id", "r1", "-i", "x=1")
 
 
+@pytest.mark.slow
 def test_a_file_that_was_edited_since_is_named_as_such_with_what_goes_on(shell, tmp_path):
     file = workflow(tmp_path, "flow", human("ask"), task("b", "echo", "ask"))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)

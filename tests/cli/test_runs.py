@@ -54,6 +54,7 @@ def test_list_is_newest_first_filtered_and_paged(shell, tmp_path):
     assert "kaputt" in text
 
 
+@pytest.mark.slow
 def test_children_are_listed_when_they_are_asked_for_and_who_waits_is_seen(shell, tmp_path):
     child = workflow(tmp_path, "child", human("ask"))
     shell.run("workflows", "push", child)
@@ -78,6 +79,7 @@ def test_children_are_listed_when_they_are_asked_for_and_who_waits_is_seen(shell
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over", [False, True], ids=["one", "map"])
 def test_a_run_whose_children_have_ended_is_among_those_that_wait(shell, tmp_path, over):
     shell.run("workflows", "push", workflow(tmp_path, "child", task("a", "echo")))
@@ -108,6 +110,7 @@ def test_a_node_that_is_misspelt_is_guessed(shell, waiting):
     assert "did you mean 'review'?" in shell.error("runs", "rerun", "waiting-1", "--from", "reviw")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over", [False, True], ids=["one", "map"])
 def test_a_node_that_starts_runs_is_shown_with_them(shell, tmp_path, over):
     shell.run("workflows", "push", workflow(tmp_path, "child", task("a", "boom")))
@@ -134,6 +137,7 @@ def test_an_approval_is_shown_with_the_fields_of_its_form(shell, tmp_path):
     assert rows[2][:5] == ["kind", "one", "of", "a,", "b"]
 
 
+@pytest.mark.slow
 def test_runs_are_chosen_by_tag_and_time(shell, tmp_path):
     file = workflow(tmp_path, "one", {"id": "a", "type": "input"})
     shell.run("run", file, "--run-id", "blue", "--tag", "team=blue", "--tag", "size=s")
@@ -262,6 +266,7 @@ def test_an_export_may_be_lines(shell, waiting, tmp_path):
     assert shell.run("runs", "export", "waiting-1", "--format", "jsonl").stdout == (tmp_path / "run.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_watch_of_an_ended_run_gives_its_end(shell, tmp_path):
     shell.run("run", workflow(tmp_path, "good", task("a", "echo", args={"value": 1})), "--run-id", "r1")
     shell.run("run", workflow(tmp_path, "bad", task("a", "boom")), "--run-id", "r2", code=1)
@@ -284,6 +289,7 @@ def test_without_a_database_it_is_said_and_none_is_made(shell, tmp_path, command
 # -- changing ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pause_resume_and_cancel_are_decided_here_when_nobody_holds_the_file(shell, waiting):
     result = shell.run("runs", "pause", "wait")
     assert result.stdout == "Paused waiting-1; it is paused now\n"
@@ -318,6 +324,7 @@ def test_the_sender_of_a_signal_hears_that_nothing_waits_for_it_or_that_it_was_s
     assert "sent before" not in right.stderr
 
 
+@pytest.mark.slow
 def test_rollback_runs_what_undoes(shell, tmp_path):
     undone = tmp_path / "undone"
     compensator = {"type": "task", "config": {"function": "tests.cli.work:note", "args": {"path": str(undone)}}}
@@ -331,6 +338,7 @@ def test_rollback_runs_what_undoes(shell, tmp_path):
 # -- approvals ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_approvals_are_listed_and_decided_once(shell, waiting):
     item = shell.json("approvals", "list")["items"][0]
     assert (item["approval_id"], item["run_id"], item["node"], item["state"]) == (
@@ -350,6 +358,7 @@ def test_approvals_are_listed_and_decided_once(shell, waiting):
     assert len(shell.json("approvals", "list", "--state", "all")["items"]) == 1
 
 
+@pytest.mark.slow
 def test_a_run_has_the_correlation_id_it_was_given(shell, tmp_path):
     file = workflow(tmp_path, "one", task("a", "echo", args={"value": 1}))
     shell.run("run", file, "--run-id", "r1", "--correlation-id", "order-17")
@@ -393,6 +402,7 @@ def test_a_decision_carries_who_why_and_data(shell, waiting, tmp_path, flag):
     assert (output["decided_by"], output["comments"], output["data"]) == ("finance", "ok", {"limit": 300})
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_the_form_is_refused_on_a_database_too(shell, tmp_path):
     form = {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}}
     file = workflow(tmp_path, "asks", human("review", form={**form, "additionalProperties": False}))
@@ -432,6 +442,7 @@ def test_a_quorum_is_counted(shell, tmp_path):
     assert shell.json("approvals", "approve", "r1", "--by", "bob")["state"] == "decided"
 
 
+@pytest.mark.slow
 def test_a_no_that_decides_nothing_says_who_may_still_approve(shell, tmp_path):
     file = workflow(tmp_path, "two", human("either", approvers=["ann", "bob"]))
     shell.run("run", file, "--run-id", "r1", "--no-wait", code=3)
@@ -483,6 +494,7 @@ def test_a_dead_letter_says_its_error_once_and_where_it_was_raised(shell, parked
     assert "error: " not in shell.run("dlq", "list").stdout
 
 
+@pytest.mark.slow
 def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):
     other = {"function": "tests.cli.work:echo", "args": {"value": "mended"}}
     shell.run("dlq", "requeue", "parked-1:a", "--config", json.dumps(other))
@@ -491,6 +503,7 @@ def test_requeue_with_other_config_runs_with_it(shell, tmp_path, parked):
     assert requeued[0]["data"]["config"] == other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
@@ -529,6 +542,7 @@ def test_which_dead_letter_has_to_be_said(shell, parked):
     assert "--config is for one node" in shell.error("dlq", "requeue", "--run-id", "parked-1", "--config", "{}", code=2)
 
 
+@pytest.mark.slow
 def test_a_node_shows_its_children_behind_those_of_others_and_says_how_many_more_there_are(shell, tmp_path):
     shell.run(
         "workflows", "push", workflow(tmp_path, "child", {"id": "x", "type": "transform", "config": {"value": 1}})

@@ -100,6 +100,7 @@ def test_what_each_attempt_says_is_kept_with_its_node(shell, speaking, caplog):
     assert messages(shell, "r1", "--node", "b") == ["by print, in two parts", "by logging: 7", "by ctx.log"]
 
 
+@pytest.mark.slow
 def test_an_attempt_that_never_stops_talking_is_cut_and_says_so(shell, speaking):
     shell.run("run", speaking(node("a", "shout")), "--run-id", "r1")
     kept = messages(shell, "r1", "--limit", "5000")
@@ -117,6 +118,7 @@ def test_secrets_that_are_printed_are_kept_masked(shell, speaking, monkeypatch):
     assert "never-shown-anywhere" not in "".join(messages(shell, "r1"))
 
 
+@pytest.mark.slow
 def test_afterwards_print_and_logging_are_as_they_were(shell, speaking, monkeypatch):
     before = logging.getLogger().level, sys.stdout
     monkeypatch.setenv("PERDURE_SECRET_TOKEN", "never-shown-anywhere")  # then secrets are taken out of log records, too

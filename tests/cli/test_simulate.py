@@ -34,6 +34,7 @@ def test_the_order_ends_in_every_history(shell, stubs):
     assert "order ended in every one of 40 histories, and every rule held." in text
 
 
+@pytest.mark.slow
 def test_the_briefing_as_json(shell):
     data = shell.json("simulate", BRIEFING, "--seeds", 5, "--start", 10)
     assert data.keys() == {
@@ -70,6 +71,7 @@ def test_a_workflow_that_gets_stuck_is_shown_and_exits_with_1(shell, tmp_path):
     assert data["bad"]["history"]
 
 
+@pytest.mark.slow
 def test_one_seed_shows_its_history(shell, stubs):
     text = shell.run("simulate", ORDER, "--stubs", stubs, "--seed", 3).stdout
     assert "the run begins with" in text
@@ -77,6 +79,7 @@ def test_one_seed_shows_its_history(shell, stubs):
     assert "1 history, " in text
 
 
+@pytest.mark.slow
 def test_other_workflows_can_be_given(shell, tmp_path):
     child = workflow(tmp_path, "child", task("c", "x"))
     file = workflow(tmp_path, "parent", {"id": "sub", "type": "workflow", "config": {"workflow": "child"}})

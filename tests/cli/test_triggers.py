@@ -166,3 +166,23 @@ def test_the_schema_of_triggers_is_printed_and_written(shell, tmp_path):
     said = shell.run("schema", "--triggers", "-o", str(tmp_path / "t.json")).stderr
     assert "file of triggers" in said
     assert json.loads((tmp_path / "t.json").read_text()) == expected
+
+
+def test_a_python_file_and_a_workflow_with_triggers_are_read_too(shell, write):
+    python = "import perdure\nperdure.schedule(\n    'report', cron='30 2 * * *', name='nightly'\n)\n"
+    file = write(python, "declares_nightly.py")
+    shown = shell.run("triggers", "next", file, "--since", "2026-03-28", "--count", "1").stdout
+    assert "2026-03-28 02:30:00" in shown
+    wrong = shell.run("triggers", "next", write(python.replace("30 2", "99 2"), "declares_wrong.py"), code=2).stderr
+    assert "declares_wrong.py:2:" in wrong
+    assert "cron line" in wrong
+    none = shell.run("triggers", "next", write("x = 1\n", "declares_nothing.py"), code=2).stderr
+    assert "perdure.schedule" in none
+    body = "name: report\nnodes: [{id: a, type: transform}]\n"
+    listed = body + "triggers: [{name: nightly, schedule: {cron: '30 2 * * *'}}]\n"
+    shown = shell.run("triggers", "next", write(listed, "w.yaml"), "--since", "2026-03-28", "--count", "1").stdout
+    assert "2026-03-28 02:30:00" in shown
+    assert "without triggers" in shell.run("triggers", "test", write(body, "n.yaml"), code=2).stderr
+    bad = shell.run("validate", write(listed.replace("30 2", "99 2"), "v.yaml"), code=2).stderr
+    assert "v.yaml:3:" in bad
+    assert "cron line" in bad

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.cli.helpers import human, task, wait_until, workflow
 
 
@@ -13,6 +15,7 @@ def listed(shell, *words):
     return {one["workflow"]: one["waiting"] for one in shell.json("runs", "list", "--children", *words)["items"]}
 
 
+@pytest.mark.slow
 def test_a_parent_whose_child_waits_for_a_person_is_listed_as_waiting(anywhere, tmp_path):
     anywhere.run("workflows", "push", workflow(tmp_path, "asks", human("ask")))
     anywhere.run("workflows", "push", workflow(tmp_path, "middle", calling("call", "asks")))
@@ -29,6 +32,7 @@ def _code():
     return 0 if "PERDURE_SERVER_URL" in os.environ else 3
 
 
+@pytest.mark.slow
 def test_a_parent_that_works_beside_its_waiting_child_is_running(shell, tmp_path):
     shell.run("workflows", "push", workflow(tmp_path, "asks", human("ask")))
     busy = task("busy", "wait_until", args={"path": str(tmp_path / "go")})

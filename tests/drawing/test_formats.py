@@ -130,6 +130,7 @@ def test_dot_stays_what_it_is_whatever_is_said_in_it(text):
     assert strip(same[0]) == strip(same[1])
 
 
+@pytest.mark.slow
 @given(WORDS)
 def test_any_text_can_be_drawn(text):
     for drawn in (draw_svg(hostile(text)), draw_mermaid(hostile(text)), draw_dot(hostile(text))):

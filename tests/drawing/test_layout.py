@@ -89,6 +89,7 @@ def test_arrows_lead_on_and_ways_back_lead_back(picture):
             assert layout.boxes[upper].y < layout.boxes[lower].y
 
 
+@pytest.mark.slow
 @given(st.integers(2, 30).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
 def test_turning_what_leads_back_leaves_no_circle(case):
     count, pairs = case

@@ -1,5 +1,6 @@
 """Stacks: which boxes are alike, and that a picture with stacks says the same as the one without."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_what_differs_in_type_detail_neighbours_or_label_is_not_in_the_stack():
     assert stack.boxes == tuple(range(6, 21))
 
 
+@pytest.mark.slow
 @given(pictures(most=10), st.integers(LEAST, LEAST + 4), st.data())
 def test_no_node_and_no_edge_is_lost_in_a_stack(picture, count, data):
     """A random picture in which one box is there many times over."""

@@ -54,6 +54,7 @@ async def test_a_url_of_any_form_does_not_reach_it():
     assert (canary.connections, public.connections, wire.called) == (0, 0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_to_a_url_of_any_form_does_not_reach_it(status):
     async with serving(lambda seen: redirect(seen)) as public, serving(lambda seen: reply()) as canary:

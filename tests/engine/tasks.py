@@ -166,3 +166,82 @@ async def says(ctx: perdure.Context, what: str) -> None:
 
 def says_in_thread(ctx: perdure.Context, what: str) -> None:
     _say(ctx, what)
+
+
+def _all(nap: float) -> dict[str, Any]:
+    return {
+        "ok": perdure.Approval(show={"sum": 7}, approvers=["ann"]),
+        "paid": perdure.Signal("payment"),
+        "nap": perdure.Sleep(nap),
+        "sub": perdure.Child("child", {"n": 41}),
+    }
+
+
+async def asks_for_all(ctx: perdure.Context, nap: float) -> Any:
+    record(ctx)
+    return {"attempt": ctx.attempt, **await ctx.ask(_all(nap))}
+
+
+def asks_for_all_in_a_thread(ctx: perdure.Context, nap: float) -> Any:
+    record(ctx)
+    return {"attempt": ctx.attempt, **ctx.ask(_all(nap))}
+
+
+async def asks_for_child(ctx: perdure.Context, name: str, counts: bool = False) -> Any:
+    answer = await ctx.ask({"sub": perdure.Child(name)})
+    return {"size": len(answer["sub"]["output"]["text"])} if counts else answer
+
+
+async def asks_for_signal(ctx: perdure.Context) -> Any:
+    record(ctx)
+    return {"paid": await ctx.signal("payment"), "attempt": ctx.attempt}
+
+
+async def large(ctx: perdure.Context, size: int) -> Any:
+    return {"text": "x" * size}
+
+
+async def pays_once(ctx: perdure.Context) -> Any:
+    def pay() -> str:
+        record(ctx)
+        if len(seen) == 1:
+            raise RuntimeError("nobody knows whether it was paid")
+        return "paid"
+
+    return await ctx.step("pay", pay, effect="at_most_once")
+
+
+async def calls(ctx: perdure.Context, count: int = 1, used: int = 1, estimate: int = 1, at_once: bool = False) -> Any:
+    """Make calls that may use `estimate` each and use `used`."""
+
+    async def call(number: int) -> perdure.Spent:
+        record(ctx)
+        await asyncio.sleep(0.001)
+        return perdure.Spent(number, perdure.Usage(calls=used, input=10 * used, usd=0.001 * used))
+
+    def one(number: int) -> Any:
+        reserve = perdure.Usage(calls=estimate, usd=0.001 * estimate)
+        return ctx.step(f"call{number}", call, number, reserve=reserve, model="small")
+
+    if at_once:
+        return await asyncio.gather(*map(one, range(count)))
+    return [await one(number) for number in range(count)]
+
+
+def calls_in_a_thread(ctx: perdure.Context) -> Any:
+    def call() -> perdure.Spent:
+        record(ctx)
+        return perdure.Spent("done", perdure.Usage(output=7))
+
+    return ctx.step("call", call, reserve=perdure.Usage(output=50))
+
+
+async def calls_nobody(ctx: perdure.Context) -> Any:
+    async def call() -> None:
+        record(ctx)
+        raise perdure.NotDone("no connection")
+
+    try:
+        await ctx.step("call", call, reserve=perdure.Usage(calls=3))
+    except perdure.NotDone:
+        return await ctx.step("again", lambda: "done", reserve=perdure.Usage(calls=3))

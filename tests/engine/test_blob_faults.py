@@ -230,6 +230,7 @@ async def test_a_condition_over_a_blob_that_cannot_be_had_is_an_error_and_never_
     async with running(tmp_path) as engine:
         await start(engine, definition)
         await until(engine, lambda state: state_of(state, "a") == "completed")
+        await until_true(lambda: "r1/g/do" in [key for key, _ in tasks.seen], "g runs")
         await _break(engine, content(), kind)
         tasks.gate_of("g").set()
         state = await ended(engine)

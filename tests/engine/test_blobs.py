@@ -461,6 +461,7 @@ async def test_a_run_with_large_values_goes_on_after_a_crash(tmp_path):
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_many_small_steps_travel_together_as_one_reference(tmp_path, monkeypatch, isolation):
     sent = []
@@ -480,6 +481,7 @@ async def test_many_small_steps_travel_together_as_one_reference(tmp_path, monke
     assert len(encode_message(sent[1])) < 1_000
 
 
+@pytest.mark.slow
 async def test_what_all_steps_of_a_run_take_counts_against_max_bytes(tmp_path):
     node = big("a", "keep_many", args={"count": 200, "size": 10_000})
     async with running(tmp_path) as engine:

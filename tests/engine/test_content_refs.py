@@ -170,6 +170,7 @@ LARGE = workflow(
 )
 
 
+@pytest.mark.slow
 async def test_runs_with_small_definitions_go_on_while_that_of_another_cannot_be_fetched(tmp_path, caplog):
     engine = await opened(tmp_path)
     await engine.hold()

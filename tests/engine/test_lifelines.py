@@ -62,6 +62,7 @@ def test_a_process_that_ends_in_order_leaves_nothing(tmp_path, holder):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_outlives_its_parent_does_not_keep_it_alive(tmp_path):
     code = (
         "import os, sys, threading; from pathlib import Path; from perdure.runtime.lifelines import Lifelines\n"
@@ -101,6 +102,7 @@ def test_a_copy_of_a_lifeline_proves_no_death(tmp_path, holder):
     assert Lifelines(tmp_path).find_dead("worker") == ["the other"]
 
 
+@pytest.mark.slow
 def test_another_machine_decides_by_silence(tmp_path, holder, monkeypatch):
     here = Lifelines(tmp_path)
     monkeypatch.setattr("perdure.runtime.lifelines._name_system", lambda: "another")

@@ -63,6 +63,7 @@ def map_of(many: int, item: dict[str, Any]) -> dict[str, Any]:
 # -- concurrency -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_map_of_fifty_with_a_limit_of_three_never_has_more_at_work(tmp_path):
     async with running(tmp_path) as engine:
         state = await finish(engine, workflow(map_of(50, work("x", concurrency={"key": "vendor", "limit": 3}))))

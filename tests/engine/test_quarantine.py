@@ -232,6 +232,7 @@ async def test_too_many_quarantines_stop_the_engine_and_nobody_waits_for_ever(tm
         assert (await ended(engine, "r19")).state is R.COMPLETED
 
 
+@pytest.mark.slow
 async def test_what_one_tenant_has_written_stops_no_other_tenant(tmp_path):
     async with running(tmp_path) as engine:
         for one in range(15):

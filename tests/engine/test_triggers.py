@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from perdure.engine import Engine
-from perdure.errors import Refused
 from perdure.kernel import commands as c
+from perdure.kernel import continuations, triggers
 from perdure.kernel import events as e
-from perdure.kernel import triggers
-from perdure.kernel.mailbox import Mailbox, Policy, run_of_item
+from perdure.kernel.mailbox import Mailbox, Policy, Rate, run_of_item, run_of_window
+from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import RunState
 from perdure.model.triggers import Trigger
+from perdure.runtime.coordinator import loaded
+from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.coordinator.requests import Request, encode_request
+from perdure.runtime.lost_runs import LostRuns
 from perdure.runtime.triggers import trigger_id
 from perdure.triggers.declarations import read_data
 from tests.engine.helpers import (
@@ -150,6 +154,7 @@ async def test_a_run_that_is_there_already_ends_the_firing_as_a_duplicate(tmp_pa
         assert [end.state for event in found if event.type == "trigger.ended" for end in event.ends] == ["duplicate"]
 
 
+@pytest.mark.slow
 async def test_a_trigger_that_goes_on_as_a_new_run_hears_of_what_the_old_one_started(tmp_path, monkeypatch):
     monkeypatch.setattr(triggers, "LONG_MAILBOX", 25)
     async with running(tmp_path) as engine:
@@ -191,11 +196,12 @@ def declared(**keys: Any) -> Trigger:
     return trigger
 
 
+@pytest.mark.slow
 async def test_a_schedule_fires_in_a_real_engine(tmp_path):
     async with running(tmp_path) as engine:
         await engine.workflows.register(compiled(PLAIN))
         schedule = {"every": "1s", "max_firings": 2}
-        trigger = declared(schedule=schedule, overlap="allow", inputs={"n": "{{ trigger.at }}"})
+        trigger = declared(schedule=schedule, overlap="allow", catchup="all", inputs={"n": "{{ trigger.at }}"})
         assert not (await engine.triggers.apply(trigger)).refused
         assert not (await engine.triggers.apply(trigger)).refused
 
@@ -214,11 +220,82 @@ async def test_a_schedule_fires_in_a_real_engine(tmp_path):
         assert (state.timers, state.triggers["receive"].revision) == ({}, 1)
 
 
-async def test_a_schedule_that_cannot_be_driven_yet_is_refused(tmp_path):
+SIGNED: dict[str, Any] = {"webhook": {"verify": {"scheme": "bearer", "secret": "S"}}}
+GATHERED = {"n": "{{ trigger.key }} {{ trigger.number }}", "all": "{{ trigger.items }}"}
+
+
+def raw(*names: str, key: str = "k") -> list[c.Delivered]:
+    """Items of a window, as they came."""
+    return [c.Delivered(id=name, key=key, inputs={"body": name}) for name in names]
+
+
+async def test_a_batch_starts_one_run_for_all_its_items(tmp_path):
     async with running(tmp_path) as engine:
-        trigger = declared(webhook={"verify": {"scheme": "bearer", "secret": "S"}}, batch={"items": 2, "within": "1s"})
-        with pytest.raises(Refused, match="batch cannot be used yet"):
-            await engine.triggers.apply(trigger)
+        await engine.workflows.register(compiled(PLAIN))
+        trigger = declared(**SIGNED, batch={"items": 3, "within": "1h"}, key="{{ item.key }}", inputs=GATHERED)
+        assert not (await engine.triggers.apply(trigger)).refused
+        for names in (("a", "b"), ("b", "c")):
+            assert not (await engine.triggers.deliver("orders", raw(*names), 1)).refused
+        state = await ended(engine, run_of_window(HOOK, "abc"))
+        assert state.inputs == {"n": "k 3", "all": [{"body": name} for name in "abc"]}
+        assert state.tags == {"trigger": "orders", "trigger_item": "c"}
+        await idle(engine, 3)
+        await check(engine.journal, HOOK)
+
+
+@pytest.mark.slow
+async def test_a_window_outlives_the_process_and_closes_in_the_next(tmp_path):
+    engine = await opened(tmp_path)
+    await engine.hold()
+    await engine.workflows.register(compiled(PLAIN))
+    debounce = {"quiet": "1.5s", "at_most": "1h"}
+    await engine.triggers.apply(declared(**SIGNED, debounce=debounce, inputs={"n": "{{ items }}"}))
+    large = [c.Delivered(id=name, inputs={"body": name * 40_000}) for name in "ab"]
+    for one in large:
+        assert not (await engine.triggers.deliver("orders", [one], 1)).refused
+    assert len((await engine.triggers.get("orders")).windows) == 1
+    await crash(engine)
+    async with running(tmp_path) as engine:
+        await idle(engine, 2)
+        assert (await ended(engine, run_of_window(HOOK, "ab"))).state is R.COMPLETED
+        await check(engine.journal, HOOK)
+
+
+async def test_a_large_item_is_stored_as_a_blob_and_its_run_has_it_whole(tmp_path):
+    async with running(tmp_path) as engine:
+        await register(engine, PLAIN)
+        items = [c.Delivered(id="a", inputs={"n": "x" * 100_000}), item("b")]
+        reply = await engine.triggers.deliver("orders", items, 1)
+        assert not reply.refused, reply
+        await engine.triggers.fire("orders", "by-hand", 1, inputs={"n": "y" * 100_000})
+        await idle(engine, 3)
+        state = await ended(engine, run_of_item(HOOK, "a"))
+        assert await engine.contents.resolve("default", state.inputs) == items[0].inputs
+        assert (await ended(engine, run_of_item(HOOK, "b"))).inputs == {"n": "b"}
+
+
+async def test_large_items_of_a_window_are_loaded_when_it_closes(tmp_path):
+    async with running(tmp_path) as engine:
+        await engine.workflows.register(compiled(PLAIN))
+        batch = {"items": 2, "within": "1h"}
+        await engine.triggers.apply(declared(**SIGNED, batch=batch, inputs={"n": "{{ item.body | length }}"}))
+        for name in "ab":
+            kept = await engine.contents.keep("default", {"body": name * 40_000})
+            assert isinstance(kept, BlobRef)
+            assert not (await engine.triggers.deliver("orders", [c.Delivered(id=name, inputs=kept)], 1)).refused
+        assert (await ended(engine, run_of_window(HOOK, "ab"))).inputs == {"n": 40_000}
+        await idle(engine, 2)
+
+
+async def test_a_rate_spreads_starts_over_time(tmp_path):
+    async with running(tmp_path) as engine:
+        await register(engine, PLAIN, rate=Rate(2, 0.2))
+        await engine.triggers.deliver("orders", [item(f"i{n}") for n in range(6)], 1)
+        await idle(engine, 6)
+        found = await check(engine.journal, HOOK)
+        begun = [event for event in found if isinstance(event, e.TriggerStarted)]
+        assert sum(len(event.starts) for event in begun) == 6
+        assert begun[-1].at - begun[0].at >= 0.39
 
 
 @pytest.mark.parametrize(
@@ -292,3 +369,118 @@ async def test_a_trigger_is_not_rerun(tmp_path):
         await register(engine, PLAIN)
         assert (await ask(engine, "rerun", "again", source=HOOK)).code == "rerun_refused"
         assert await engine.journal.find_run("again") is None
+
+
+@pytest.mark.slow
+async def test_a_process_that_leaves_triggers_alone_fires_and_starts_nothing_for_them(tmp_path):
+    waits = workflow({"id": "w", "type": "wait", "config": {"seconds": 1.2}}, name="waits")
+    async with running(tmp_path, triggers=False) as engine:
+        await register(engine, PLAIN)
+        await engine.triggers.apply(declared(name="beat", schedule={"every": "1s", "max_firings": 1}))
+        assert not (await engine.triggers.deliver("orders", [item("a")], 1)).refused
+        assert not (await start(engine, waits)).refused
+        assert (await ended(engine, "r1")).state is R.COMPLETED  # its timers are not left alone
+        assert await engine.journal.find_run(run_of_item(HOOK, "a")) is None
+        assert (await engine.triggers.get("beat")).position == 0
+        assert len(await engine.journal.read_notices(None, 0, 10)) == 1
+    async with running(tmp_path) as engine:
+        assert (await ended(engine, run_of_item(HOOK, "a"))).state is R.COMPLETED
+
+        async def has_fired() -> bool:
+            return (await engine.triggers.get("beat")).position == 1
+
+        await until_true(has_fired, "the schedule has fired")
+        await check(engine.journal, HOOK)
+
+
+# -- runs that will not be heard to end --------------------------------------------------------------------------------
+
+
+async def sweep(engine: Engine) -> None:
+    """Look for lost runs twice: what was open before is looked for."""
+    assert engine.coordinator is not None
+    lost = LostRuns(engine.journal, engine.coordinator, engine.clock)
+    await lost.look()
+    await lost.look()
+
+
+async def ends_of(engine: Engine) -> list[tuple[str, str]]:
+    found = await check(engine.journal, HOOK)
+    return [(end.run_id, end.state) for event in found if isinstance(event, e.TriggerEnded) for end in event.ends]
+
+
+async def test_a_quarantined_run_is_not_waited_for(tmp_path):
+    async with running(tmp_path) as engine:
+        await register(engine, WAITS, open=1)
+        await engine.triggers.deliver("orders", [item("a"), item("b")], 1)
+        first, second = run_of_item(HOOK, "a"), run_of_item(HOOK, "b")
+        await until_true(lambda: engine.journal.find_run(first), "the first is there")
+        await sweep(engine)
+        assert list((await engine.triggers.get("orders")).open) == [first]
+        await engine.journal.mark_quarantined(first, "it cannot be read")
+        await sweep(engine)
+        await until_true(lambda: engine.journal.find_run(second), "the second has begun")
+        assert await ends_of(engine) == [(first, "lost")]
+
+
+@pytest.mark.parametrize(("kind", "said"), [(c.StartRun, "lost"), (c.NotifyTrigger, "completed")])
+async def test_a_run_that_was_never_made_or_never_told_its_end_is_not_waited_for(tmp_path, monkeypatch, kind, said):
+    real = loaded.Loaded._notice
+
+    def forget(self: Any, effect: Any) -> None:
+        if not isinstance(effect, kind):
+            real(self, effect)
+
+    monkeypatch.setattr(loaded.Loaded, "_notice", forget)
+    async with running(tmp_path) as engine:
+        await register(engine, PLAIN, open=1)
+        await engine.triggers.deliver("orders", [item("a")], 1)
+        name = run_of_item(HOOK, "a")
+        if kind is c.NotifyTrigger:
+            await ended(engine, name)
+        monkeypatch.setattr(loaded.Loaded, "_notice", real)
+        await sweep(engine)
+        await idle(engine, 1)
+        assert await ends_of(engine) == [(name, said)]
+
+
+async def test_a_run_that_has_gone_on_as_another_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(continuations, "LONG_JOURNAL", 1)
+    waits = {"id": "s", "type": "wait", "config": {"signal": "go"}}
+    turns = {"condition": "output.again", "endless": True, "loop_back_to": "s"}
+    endless = workflow(
+        waits, transform("x", {"again": "{{ s.again }}"}, ["s"], loop=turns), name="report", endless=True
+    )
+    async with running(tmp_path) as engine:
+        await register(engine, endless, open=1)
+        await engine.triggers.deliver("orders", [item("a")], 1)
+        name = run_of_item(HOOK, "a")
+        await until_true(lambda: engine.journal.find_run(name), "the run is there")
+        await ask(engine, "signal", name, name="go", payload={"again": True})
+        await until_true(lambda: engine.journal.find_run(f"{name}~2"), "it has gone on")
+        await sweep(engine)
+        assert list((await engine.triggers.get("orders")).open) == [name]
+        await ask(engine, "cancel", f"{name}~2")
+        await idle(engine, 1)
+        assert await ends_of(engine) == [(name, "cancelled")]
+
+
+async def test_a_run_whose_start_is_on_its_way_is_waited_for(tmp_path, monkeypatch):
+    """Another process makes it: its notice is there, and the run is not."""
+    async with running(tmp_path) as engine:
+        hold = asyncio.Event()
+        real = Listener._tell_start
+
+        async def wait(self: Any, notice: Any, begins: Any, there: Any) -> None:
+            await hold.wait()
+            await real(self, notice, begins, there)
+
+        monkeypatch.setattr(Listener, "_tell_start", wait)
+        await register(engine, PLAIN, open=1)
+        await engine.triggers.deliver("orders", [item("a")], 1)
+        assert await engine.journal.find_run(run_of_item(HOOK, "a")) is None
+        await sweep(engine)
+        assert list((await engine.triggers.get("orders")).open) == [run_of_item(HOOK, "a")]
+        hold.set()
+        await idle(engine, 1)
+        assert await ends_of(engine) == [(run_of_item(HOOK, "a"), "completed")]

@@ -58,7 +58,8 @@ class TriggerRun(Run):
         else:
             fields: Any = {"mailboxes": went.mailboxes, "pauses": went.pauses}
             self.do(c.Start(at=self.now, run_id=went.run_id, ir=TRIGGER, **fields))
-        self.suspend(NODE, Wait(kind="trigger"))
+        if went is None or not self.box.source:
+            self.suspend(NODE, Wait(kind="trigger"))
 
     @staticmethod
     def _feed(run: Run) -> None:
@@ -80,10 +81,39 @@ class TriggerRun(Run):
     def webhook(self, spec: Any = None, **policy: Any) -> Any:
         return self._register("webhook", spec, {"overlap": "buffer", "open": 100, **policy})
 
-    def _register(self, kind: str, spec: Any, policy: dict[str, Any]) -> Any:
-        return self.tell(
-            c.Register, name="nightly", kind=kind, spec=spec, policy=Policy(**{"workflow": "report", **policy})
-        )
+    def table(
+        self, spec: Any = None, *, source: str = "orders", manner: str = "", begins: str = "", **policy: Any
+    ) -> Any:
+        fields = {"source": source, "manner": manner, "begins": begins}
+        return self._register("table", spec, {"overlap": "buffer", "open": 100, **policy}, **fields)
+
+    def listen(self, topic: str = "event:paid", *, cursor: str = "0", spec: Any = None, **policy: Any) -> Any:
+        about = {"topic": topic, "cursor": cursor}
+        return self._register("event", spec, {"overlap": "buffer", "open": 100, **policy}, **about)
+
+    def hear(self, *ids: str, cursor: int, key: str = "", **fields: Any) -> Any:
+        """What happened behind the cursor, up to `cursor`."""
+        items = tuple(c.Delivered(id=name, key=key, inputs={"n": name}) for name in ids)
+        fields = {"after": self.box.cursor, "revision": self.box.revision, **fields}
+        return self.tell(c.Hear, items=items, cursor=str(cursor), **fields)
+
+    def _register(self, kind: str, spec: Any, policy: dict[str, Any], **fields: Any) -> Any:
+        made = Policy(**{"workflow": "report", **policy})
+        return self.tell(c.Register, name="nightly", kind=kind, spec=spec, policy=made, **fields)
+
+    def receive(self, *ids: str, cursor: str = "", attempt: int | None = None, key: str = "", **fields: Any) -> Any:
+        """What the current poll brings: items, and by default the last one's id as the cursor."""
+        items = fields.pop("items", tuple(c.Delivered(id=name, key=key, inputs={"n": name}) for name in ids))
+        fields = {"after": self.box.cursor, "revision": self.box.revision, **fields}
+        return self._command(
+            c.Receive, NODE, (), None, items=items, cursor=cursor or ids[-1],
+            attempt=self.get(NODE).attempt if attempt is None else attempt, **fields,
+        )  # fmt: skip
+
+    @property
+    def polls(self) -> list[int]:
+        """The polls that the last command sent."""
+        return [effect.address.attempt for effect in self.effects if isinstance(effect, c.Dispatch)]
 
     def deliver(self, *ids: str, key: str = "", **fields: Any) -> Any:
         items = tuple(c.Delivered(id=name, key=key, **fields) for name in ids)

@@ -5,7 +5,10 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.explain import explain
-from perdure.kernel.values import Error, Wait
+from perdure.kernel.reasons import find_first, reason_of
+from perdure.kernel.trigger_run import NODE
+from perdure.kernel.values import Ask, Error, Wait
+from tests.kernel.mailboxes import trigger
 from tests.kernel.rules.graphs import (
     AGAIN,
     DONE,
@@ -122,8 +125,21 @@ def test_retrying():
     run = start(node("a", retry={"jitter": False}))
     run.fail("a", "http:503", retryable=True)
     assert explain(run.state, "a") == (
-        "a failed with http:503 and is tried again at 1970-01-01 00:16:41 UTC; 2 attempts left."
+        "a failed (http:503: it failed) and is tried again at 1970-01-01 00:16:41 UTC; 2 attempts left."
     )
+
+
+def test_a_poll_that_fails_is_tried_for_ever():
+    run = trigger()
+    run.table()
+    for _ in range(9):
+        run.fail(NODE, "unreachable", retryable=True)
+        run.pass_time(400)
+    run.fail(NODE, "unreachable", retryable=True)
+    assert run.get(NODE).failures > 1
+    said = explain(run.state, NODE)
+    assert said.startswith("receive failed (unreachable: it failed) and is tried again at 1970-")
+    assert said.endswith(" UTC; a poll is tried again for ever.")
 
 
 def test_waiting_for_an_approval():
@@ -370,3 +386,30 @@ def test_a_failed_child_is_named():
     inner = child(run, "w")
     end_child(run, inner, "failed", error=Error("broken", "no luck"))
     assert explain(run.state, "w") == f"w failed (child_failed: {inner} failed: broken: no luck)."
+
+
+def test_what_a_handler_asked_for_is_named():
+    run = start(node("a"))
+    asks = (
+        Ask(name="ok", kind="approval", approvers=("ann", "bob"), seconds=60),
+        Ask(name="paid", kind="signal", signal="payment", seconds=60),
+        Ask(name="sub", kind="child", workflow="inner"),
+        Ask(name="nap", kind="sleep", seconds=60),
+    )
+    run.do(c.AskFor(at=run.now, address=run.state.address(run.get("a")), asks=asks))
+    until = "until 1970-01-01 00:17:40 UTC"
+    assert explain(run.state, "a") == (
+        f"a has asked, and waits for ok (a decision by ann, bob {until}), paid (the signal 'payment' {until}), "
+        f"sub (the child run run:a~~~sub), nap ({until})."
+    )
+    reason = reason_of(run.state, "a")
+    assert reason == {
+        "code": "asks",
+        "asks": [
+            {"name": "ok", "kind": "approval", "approval_id": "run:a~~~ok:1", "until": 1060.0},
+            {"name": "paid", "kind": "signal", "signal": "payment", "until": 1060.0},
+            {"name": "sub", "kind": "child", "child": "run:a~~~sub"},
+            {"name": "nap", "kind": "sleep", "until": 1060.0},
+        ],
+    }
+    assert find_first(run.state) == {"node": "a", **reason}

@@ -113,3 +113,22 @@ def test_a_map_whose_items_all_ended_while_the_run_failed_goes_on_with_the_retry
     run.tell(c.Retry)
     run.suspend("m", Wait(kind="items", count=3, limit=1))
     assert "m#1" in run.dispatched()
+
+
+def test_while_a_run_has_as_much_open_as_it_may_each_of_its_maps_has_one_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "MOST_OPEN", PORTION + 2)
+    run = Run.of({"id": "m", **MAP}, {"id": "n", **MAP})
+
+    def open_of(node: int) -> int:
+        return run.state.activations[key_of(node, ())].items_open
+
+    run.suspend("m", Wait(kind="items", count=COUNT))
+    run.suspend("n", Wait(kind="items", count=COUNT))
+    assert (open_of(0), open_of(1), more(run)) == (PORTION, 1, [])
+    run.complete("n", item=0)
+    assert (open_of(0), open_of(1), more(run)) == (PORTION, 1, [])
+    for item in range(COUNT):
+        run.complete("m", item=item)
+    for item in range(1, COUNT):
+        run.complete("n", item=item)
+    assert run.state.terminal

@@ -51,6 +51,7 @@ def test_going_back_by_a_branch_is_a_cycle():
     assert "cycle" in codes(workflow(node("a"), node("b", "a", branch=branch("a"))))
 
 
+@pytest.mark.slow
 def test_many_cycles_are_one_report_and_stay_linear():
     nodes = [node(f"n{i}", f"n{(i + 1) % 5000}", f"n{(i + 7) % 5000}") for i in range(5000)]
     result = compile_definition(workflow(*nodes))

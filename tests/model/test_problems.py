@@ -14,7 +14,9 @@ SOURCE = Path(perdure.model.__file__).parent
 ELSEWHERE = {"loops_too_complex", "too_costly"}
 
 
-@pytest.mark.parametrize("code", sorted(CASES))
+@pytest.mark.parametrize(
+    "code", [pytest.param(code, marks=pytest.mark.slow) if code == "too_large" else code for code in sorted(CASES)]
+)
 def test_every_code_is_produced_by_its_case(code):
     assert code in codes(CASES[code])
 

@@ -47,6 +47,11 @@ def runs_logs(world):
     world.compare("runs", "logs", "nobody", code=1)
 
 
+def runs_cost(world):
+    assert world.compare("runs", "cost", world.read["done"])["total"]["calls"] == 0
+    world.compare("runs", "cost", "nobody", code=1)
+
+
 def runs_path(world):
     assert world.compare("runs", "path", world.read["done"])["items"]
     world.compare("runs", "path", "nobody", code=1)
@@ -334,11 +339,118 @@ def node_types(world):
         assert read(told[0].stdout) == read(told[1].stdout)
 
 
+# -- triggers ----------------------------------------------------------------------------------------------------------
+
+MOVED = ("trigger_id", "run_id", "next_at", "last_at", "spec", "cursor", "waiting", "open", "failures")
+"""What of a trigger is its own, or changes with its runs."""
+DAILY = {"workflow": "kept-done", "schedule": {"cron": "0 3 * * *"}}
+
+
+def _daily(world, name):
+    world.client.triggers.apply({"name": name, **DAILY})
+    return name
+
+
+def _on_each(world, *words):
+    """The same done to two triggers of the same kind, one on each side; and to one that is not there."""
+    names = iter((_daily(world, f"{words[0]}-1"), _daily(world, f"{words[0]}-2")))
+
+    def make():
+        name = next(names)
+        return ["triggers", words[0], name, *words[1:]], [name, name.encode().hex()]
+
+    world.change(make, moving=MOVED)
+    world.change(given("triggers", words[0], "nobody", *words[1:]), code=1)
+
+
+def triggers_apply(world):
+    file = world.folder / "daily.json"
+    file.write_text(json.dumps({"name": _daily(world, "applied"), **DAILY}))
+    world.change(given("triggers", "apply", file))
+    file.write_text(json.dumps({"name": "wrong", "workflow": "kept-done", "schedule": {"cron": "x"}}))
+    world.change(given("triggers", "apply", file), code=2)
+
+
+def events_send(world):
+    once = given("events", "send", "order.paid", '{"order": 7}', "--id", "one", "--key", "ann")
+    world.change(once, moving=("duplicate",))  # the second side sends it again
+    world.change(given("events", "send", "no name"), code=2)
+
+
+def triggers_list(world):
+    _daily(world, "listed")
+    assert world.compare("triggers", "list")["items"]
+    world.compare("triggers", "list", "--kind", "webhook")
+
+
+def schedules_list(world):
+    _daily(world, "listed")
+    assert world.compare("schedules", "list")["items"]
+
+
+def triggers_show(world):
+    world.compare("triggers", "show", _daily(world, "shown"))
+    world.compare("triggers", "show", "nobody", code=1)
+
+
+def triggers_next(world):
+    world.compare("triggers", "next", _daily(world, "shown"), "--count", 2)
+    world.compare("triggers", "next", "nobody", code=1)
+
+
+def triggers_items(world):
+    world.compare("triggers", "items", _daily(world, "shown"))
+    world.compare("triggers", "items", "nobody", code=1)
+
+
+def triggers_test(world):
+    world.compare("triggers", "test", _daily(world, "shown"), "--at", "2026-01-01T00:00:00Z", "--count", 2)
+
+
+def triggers_fire(world):
+    _on_each(world, "fire")
+
+
+def triggers_pause(world):
+    _on_each(world, "pause", "--reason", "r")
+
+
+def triggers_resume(world):
+    _on_each(world, "resume")
+
+
+def triggers_delete(world):
+    _on_each(world, "delete")
+
+
+def triggers_backfill(world):
+    _on_each(world, "backfill", "--since", "2026-01-01", "--until", "2026-01-03")
+
+
+def triggers_rewind(world):
+    world.change(given("triggers", "rewind", _daily(world, "shown"), "1", "--reason", "r"), code=1)
+
+
+def triggers_requeue(world):
+    world.change(given("triggers", "requeue", _daily(world, "shown"), 7), code=1)
+
+
+def triggers_discard(world):
+    world.change(given("triggers", "discard", _daily(world, "shown"), 7), code=1)
+
+
+TRIGGERS = (
+    *(triggers_apply, triggers_list, schedules_list, triggers_show, triggers_next, triggers_items, triggers_test),
+    *(triggers_fire, triggers_pause, triggers_resume, triggers_delete, triggers_backfill, triggers_rewind),
+    *(triggers_requeue, triggers_discard, events_send),
+)
 CASES = (
-    *(runs_list, runs_show, runs_explain, runs_events, runs_logs, runs_path, runs_diff, runs_watch, runs_export),
+    *(runs_list, runs_show, runs_explain, runs_events, runs_logs, runs_path, runs_cost, runs_diff, runs_watch),
+    *(runs_export,),
     *(runs_import, runs_start, runs_cancel, runs_pause, runs_resume, runs_rollback, runs_signal, runs_retry),
     *(runs_rerun, runs_patch, approvals_list, approvals_show, approvals_approve, approvals_reject, approvals_delegate),
     *(dlq_list, dlq_show, dlq_requeue, dlq_discard, workflows_list, workflows_show, workflows_versions),
     *(workflows_push, workflows_patch, workflows_alias, blobs_put, blobs_get, blobs_stat, keys_create, keys_list),
     *(keys_revoke, audit_list, audit_verify, run, graph, validate, node_types),
+    *TRIGGERS,
 )

@@ -85,7 +85,59 @@ async def _revoke(on, name):
     return await on.keys.revoke(name if name == NOWHERE else (await on.keys.create(name, ["viewer"]))["key_id"])
 
 
+TRIGGER = {"workflow": "kept-waits", "schedule": {"cron": "0 0 1 1 *"}, "inputs": {"n": 1}}
+OF_A_TRIGGER = (
+    "trigger_id",
+    "cursor",
+    "next_at",
+    "last_at",
+    "open",
+    "waiting",
+    "run_id",
+    "number",
+    "revision",
+    "changed",
+    "at",
+    "created",
+    "duplicate",
+)
+"""What differs between two triggers of one definition."""
+
+
+def triggering(ask, name="kept-yearly", **more):
+    """An operation on a trigger, which is made first; `park` leaves an item that could start no run."""
+
+    async def do(on, about):
+        if about != NOWHERE:
+            await on.triggers.apply({**TRIGGER, "name": about, **more})
+        answer = ask(on, about)
+        return await (answer.first() if hasattr(answer, "first") else answer)
+
+    return Asked("", do, about=name, changes=True, apart=OF_A_TRIGGER)
+
+
 OPERATIONS = {
+    "triggers.apply": triggering(
+        lambda on, name: on.triggers.apply({**TRIGGER, "name": name}, name=name.replace(NOWHERE, "x"))
+    ),
+    "triggers.list": triggering(lambda on, name: on.triggers.list(kind="webhook", limit=2)),
+    "triggers.get": triggering(lambda on, name: on.triggers.get(name)),
+    "triggers.next": triggering(lambda on, name: on.triggers.next(name, count=2, since=1_700_000_000.0)),
+    "triggers.items": triggering(lambda on, name: on.triggers.items(name, state="parked")),
+    "triggers.test": triggering(lambda on, name: on.triggers.test(name, at=1_700_000_000.0)),
+    "triggers.schedules": triggering(lambda on, name: on.triggers.schedules(state="done", limit=2)),
+    "triggers.firings": triggering(lambda on, name: on.triggers.firings(1_700_000_000.0, 1_700_000_001.0)),
+    "triggers.pause": triggering(lambda on, name: on.triggers.pause(name, reason="why"), "kept-paused"),
+    "triggers.resume": triggering(lambda on, name: on.triggers.resume(name)),
+    "triggers.delete": triggering(lambda on, name: on.triggers.delete(name), "kept-deleted"),
+    "triggers.fire": triggering(lambda on, name: on.triggers.fire(name, {"n": 2}, overlap="allow")),
+    "triggers.backfill": triggering(lambda on, name: on.triggers.backfill(name, 1_700_000_000.0, 1_700_000_001.0)),
+    "triggers.rewind": triggering(lambda on, name: on.triggers.rewind(name, "1", "why")),
+    "triggers.requeue": triggering(lambda on, name: on.triggers.requeue(name, 7)),
+    "triggers.discard": triggering(lambda on, name: on.triggers.discard(name, 7)),
+    "events.send": triggering(
+        lambda on, name: on.events.send(name.replace(NOWHERE, "no such"), {"n": 1}, id="one", key="k"), "kept-sent"
+    ),
     "runs.list": read("done", lambda on, run: on.runs.list(parent=run, limit=3)),
     "runs.get": read("done", lambda on, run: on.runs.get(run)),
     "runs.state_at": read("done", lambda on, run: on.runs.state_at(run, 2)),
@@ -105,6 +157,7 @@ OPERATIONS = {
     "runs.follow": read("done", _follow),
     "runs.logs": read("done", lambda on, run: on.runs.logs(run)),
     "runs.path": read("done", lambda on, run: on.runs.path(run)),
+    "runs.usage": read("done", lambda on, run: on.runs.usage(run)),
     "runs.explain": read("asks", lambda on, run: on.runs.explain(run, "ask")),
     "runs.diff": read("done", lambda on, run: on.runs.diff(run, at=1, to=3)),
     "runs.export": read("done", lambda on, run: on.runs.export(run)),
@@ -117,6 +170,8 @@ OPERATIONS = {
     "runs.signal": change("asks", lambda on, run: on.runs.signal(run, "go", {"a": 1}, signal_id="k")),
     "runs.retry": change("waits", lambda on, run: on.runs.retry(run, reason="again")),
     "runs.rerun": change("waits", lambda on, run: on.runs.rerun(run, inputs={"n": 2})),
+    "runs.actions": read("failed", lambda on, run: on.runs.actions(run)),
+    "runs.preview": read("failed", lambda on, run: on.runs.preview(run, "retry")),
     "runs.patch": change("waits", lambda on, run: on.runs.patch(run, PATCH, dry_run=True)),
     "workflows.validate": named(
         "", lambda on, _: on.workflows.validate({"name": "x", "nodes": KINDS["done"]}, graph=True, canonical=True)
@@ -157,12 +212,16 @@ OPERATIONS = {
         "parked", lambda on, run: on.dead_letters.requeue(f"{run}:bad", config=ECHO), apart=MOVING
     ),
     "dead_letters.discard": change("parked", lambda on, run: on.dead_letters.discard(f"{run}:bad"), apart=MOVING),
+    "dead_letters.preview_discard": read(
+        "parked", lambda on, run: on.dead_letters.preview_discard(f"{run}:bad", as_="fail")
+    ),
     "dead_letters.requeue_many": change("parked", lambda on, run: on.dead_letters.requeue_many(run_id=run)),
     "dead_letters.discard_many": change("parked", lambda on, run: on.dead_letters.discard_many(run_id=run, expected=1)),
     "blobs.put": named("", lambda on, _: on.blobs.put(b"content")),
     "blobs.get": named("content", _get_blob),
     "blobs.stat": named("content", _stat_blob, apart=("modified_at",)),
     "system.search": named("", lambda on, _: on.system.search("nowhere")),
+    "system.overview": named("", lambda on, _: on.system.overview(span="7d"), apart=("buckets", "newest")),
     "system.me": named("", lambda on, _: on.system.me(), apart=("name",)),
     "system.node_types": named("", lambda on, _: on.system.node_types()),
     "system.node_type": named("http", lambda on, name: on.system.node_type(name)),

@@ -56,6 +56,7 @@ def compare(world, asked, abouts):
     return answers[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_answers_the_same_on_a_database_and_on_a_server(world, name):
     asked = OPERATIONS[name]

@@ -107,7 +107,7 @@ class World:
             if moving and isinstance(answer[1], dict):
                 answer = (answer[0], {key: one for key, one in answer[1].items() if key not in moving}, answer[2])
             told.append(without(answer, [one for one in own if one]))
-        assert told[0] == told[1]
+        assert told[0] == told[1], told
         assert told[0][0] == code, told[0]
         return told[0][1]
 

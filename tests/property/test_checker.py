@@ -11,7 +11,7 @@ import pytest
 from perdure.invariants import check, checker
 from perdure.kernel import commands as c
 from perdure.kernel.events import TYPES, Event, NodeEvent, NodeFailed
-from perdure.kernel.values import Error, Route, Wait
+from perdure.kernel.values import Ask, Error, Route, Wait
 from tests.kernel.driver import Run
 
 Journal = list[Any]
@@ -119,6 +119,39 @@ def once() -> Run:
     return run
 
 
+def steps() -> Run:
+    run = Run.of({"id": "a"})
+    run.begin("a")
+    run.checkpoint("a", data=1, step="x", number=1)
+    run.checkpoint("a", data=2, step="y", number=2)
+    run.complete("a")
+    return run
+
+
+def once_in_a_step() -> Run:
+    run = Run.of({"id": "a"})
+    for wish in ("w1", "w2"):
+        run._command(c.BeginStep, "a", (), None, step="pay", wish=wish)
+        if wish == "w1":
+            run._command(c.BeginStep, "a", (), None, step="pay", wish=wish, not_done=True)
+    run.checkpoint("a", data=1, step="pay", number=1)
+    run.complete("a")
+    return run
+
+
+def asker() -> Run:
+    run = Run.of({"id": "a"}, {"id": "b", "dependencies": ["a"]})
+    sub, nap = Ask(name="sub", kind="child", workflow="inner"), Ask(name="nap", kind="sleep", seconds=5)
+    paid = Ask(name="paid", kind="signal", signal="payment")
+    run._command(c.AskFor, "a", (), None, asks=(sub, nap, paid))
+    run.tell(c.Signal, name="payment", payload=1)
+    run.tell(c.EndChild, child="run:a~~~sub", generation=1, state="completed")
+    run.pass_time(5)
+    run.complete("a")
+    run.complete("b")
+    return run
+
+
 def agent() -> Run:
     run = Run.of(
         {"id": "a", "branch": {"type": "agent_driven", "available_next_nodes": ["b"]}},
@@ -175,7 +208,23 @@ def kept() -> Run:
     return run
 
 
-RUNS = [diamond, branch, retry, loop, approval, wait, child, failure, once, agent, looping_agent, kept]
+RUNS = [
+    diamond,
+    branch,
+    retry,
+    loop,
+    approval,
+    wait,
+    child,
+    failure,
+    once,
+    steps,
+    once_in_a_step,
+    asker,
+    agent,
+    looping_agent,
+    kept,
+]
 
 
 @pytest.mark.parametrize("make", RUNS, ids=lambda make: make.__name__)
@@ -242,6 +291,15 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[], Run], Callable[[Journal], Journal
     "a skipped node runs": ("V5", branch, lambda j: repeat(j, find(j, "node.skipped"))),
     "at_most_once starts twice": ("V6", once, lambda j: drop(j, find(j, "node.requeued"))),
     "a retry does not wait": ("V8", retry, lambda j: change(j, find(j, "node.scheduled", "a", 1), at=1000.1)),
+    "a step has two results": ("V9", steps, lambda j: change(j, find(j, "node.checkpointed", nth=1), step="x")),
+    "a step that may happen once begins twice": ("V10", once_in_a_step, lambda j: drop(j, find(j, "step.released"))),
+    "an ask is answered twice": ("V9", asker, lambda j: repeat(j, find(j, "node.checkpointed"))),
+    "an answer was not asked for": ("V9", asker, lambda j: change(j, find(j, "node.checkpointed"), step="other")),
+    "a worker writes an answer": ("V9", asker, lambda j: change(j, find(j, "node.checkpointed"), version=1, attempt=1)),
+    "an asker goes on before its answer": ("rule 78", asker, lambda j: drop(j, find(j, "node.checkpointed"))),
+    "the attempt that asked completes": ("V3", asker, lambda j: change(j, find(j, "node.completed", "a"), attempt=1)),
+    "a signal answers that nobody sent": ("rule 37", asker, lambda j: drop(j, find(j, "run.signalled"))),
+    "a child of an ask ends twice": ("R6", asker, lambda j: repeat(j, find(j, "child.ended"))),
     "an edge resolves twice": ("E1", diamond, lambda j: repeat(j, find(j, "node.completed", "b"))),
     "a join fires early": (
         "E2",

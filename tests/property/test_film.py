@@ -60,6 +60,7 @@ def test_the_film_of_a_recorded_journal_shows_what_the_kernel_shows(file):
     compare(state.library, journal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Walk, Mending])
 def test_the_film_of_any_history_shows_what_the_kernel_shows(kind):
     rows = 0

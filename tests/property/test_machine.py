@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from perdure.kernel import waits
 from tests.property import graphs
+from tests.property.asking import Asking
 from tests.property.walk import Mending, explore
 
 
@@ -52,6 +53,17 @@ def test_no_history_with_mended_definitions_breaks_an_invariant() -> None:
             explore(Random(seed), steps=40, size=10, kind=Mending)
         except Exception as error:
             error.add_note(f"repeat with: explore(Random({seed}), steps=40, size=10, kind=Mending)")
+            raise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+def test_no_history_with_asks_breaks_an_invariant(part: int) -> None:
+    for seed in range(9_000_000 + part * 100_000, 9_000_000 + part * 100_000 + _budget() * 2):
+        try:
+            explore(Random(seed), steps=50, size=8, kind=Asking)
+        except Exception as error:
+            error.add_note(f"repeat with: explore(Random({seed}), steps=50, size=8, kind=Asking)")
             raise
 
 

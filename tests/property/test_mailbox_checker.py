@@ -11,10 +11,10 @@ import pytest
 
 from perdure.invariants import check
 from perdure.kernel import commands as c
-from perdure.kernel import hand_out, triggers
+from perdure.kernel import hand_out, triggers, windows
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts import HANDLERS
-from perdure.kernel.mailbox import Item, Mailbox, Over
+from perdure.kernel.mailbox import Item, Mailbox, Over, Rate, Windowing
 from perdure.kernel.state import IntegrityError, RunState
 from perdure.kernel.trigger_events import TriggerEnded, TriggerReceived
 from perdure.kernel.trigger_run import TRIGGER
@@ -115,7 +115,35 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[], list[Any]]]] = {
         lambda: change(journal(), "trigger.received", lambda event: replace(event, revision=0)),
     ),
     "a paused trigger starts": ("TG9", lambda: pause_before_start(journal())),
+    "a window is started in part": ("TG13", lambda: change_start(grouped(), numbers=(1, 2))),
+    "a window is started before it closes": (
+        "TG13",
+        lambda: change_policy(grouped(), window=Windowing(within=5.0, items=4)),
+    ),
+    "an item joins a window that is closed": (
+        "TG13",
+        lambda: change_policy(grouped(), window=Windowing(within=5.0, items=2)),
+    ),
+    "an item joins the window of another key": (
+        "TG13",
+        lambda: change_item(grouped(), lambda item: replace(item, key="l")),
+    ),
+    "a window has the run of another": ("TG4", lambda: change_start(grouped(), run_id="tr~w1")),
+    "more runs start than the rate allows": ("TG5", lambda: change_policy(journal(), rate=Rate(1, 60.0))),
 }
+
+
+def grouped() -> list[Any]:
+    """A hook with batches of three, one of which is full."""
+    run = TriggerRun()
+    run.webhook(window=Windowing(within=5.0, items=3))
+    run.deliver("a", "b", key="k")
+    run.deliver("c", key="k")
+    return run.journal
+
+
+def change_policy(events: list[Any], **fields: Any) -> list[Any]:
+    return change(events, "trigger.registered", lambda event: replace(event, policy=replace(event.policy, **fields)))
 
 
 def moments_skipped() -> list[Any]:
@@ -133,7 +161,7 @@ def test_a_corruption_is_caught(name: str) -> None:
 
 
 def test_without_a_corruption_nothing_is_found() -> None:
-    for make in (journal, moments, moments_skipped):
+    for make in (journal, moments, moments_skipped, grouped):
         assert check(make(), {TRIGGER.hash: TRIGGER}) == []
 
 
@@ -141,9 +169,10 @@ def test_without_a_corruption_nothing_is_found() -> None:
 
 
 def _key_order_ignored(patch: pytest.MonkeyPatch) -> None:
-    def find(box: Mailbox, most: int) -> list[Item]:
+    def find(box: Mailbox, most: int, at: float) -> list[Any]:
         stripped = replace(box, waiting={n: replace(item, key="") for n, item in box.waiting.items()})
-        return [box.waiting[item.number] for item in real(stripped, most)]
+        found = real(stripped, most, at)
+        return [replace(ready, items=tuple(box.waiting[item.number] for item in ready.items)) for ready in found]
 
     real = hand_out.find_eligible
     patch.setattr(hand_out, "find_eligible", find)
@@ -161,8 +190,8 @@ def _duplicate_id_started_again(patch: pytest.MonkeyPatch) -> None:
 def _paused_trigger_starts(patch: pytest.MonkeyPatch) -> None:
     def give(d: Decider) -> None:
         for node, box in d.state.triggers.items():
-            if d.state.state in (RunState.RUNNING, RunState.PAUSED) and hand_out.find_eligible(box, 1):
-                hand_out._start(d, node, box, hand_out.find_eligible(box, 1))
+            if d.state.state in (RunState.RUNNING, RunState.PAUSED) and hand_out.find_eligible(box, 1, d.at):
+                hand_out._start(d, node, box, hand_out.find_eligible(box, 1, d.at))
 
     patch.setattr(sys.modules["perdure.kernel.decide"], "hand_out", give)
 
@@ -189,7 +218,7 @@ def _moments_from_now(patch: pytest.MonkeyPatch) -> None:
 
 
 def _old_revision_accepted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(triggers, "_current", lambda box, revision: None)
+    patch.setattr(triggers, "check_revision", lambda box, revision: None)
     real = Decider.emit
 
     def emit(d: Decider, kind: Any, /, **fields: Any) -> None:
@@ -210,14 +239,42 @@ def _emptied(one: c.Carried) -> c.Carried:
 
 
 def _run_id_from_the_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(triggers, "run_of_item", lambda trigger, id, by_hand=False: f"{trigger}~i{len(id)}")
+    patch.setattr(triggers, "run_of_item", lambda trigger, id, turn=0, by_hand=False: f"{trigger}~i{len(id)}")
 
 
 def _cancel_starts_before_the_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Mailbox, "limit", lambda box, lane: 1_000)
 
 
+def _window_lost_when_carried(patch: pytest.MonkeyPatch) -> None:
+    real = triggers._carry
+
+    def lose(d: Decider, node: str) -> c.Carried:
+        one = real(d, node)
+        box = one.mailbox
+        left = {n: item for n, item in box.waiting.items() if not item.window}
+        return replace(one, mailbox=replace(box, windows={}, newest={}, waiting=left))
+
+    patch.setattr(triggers, "_carry", lose)
+
+
+def _window_starts_when_it_opens(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hand_out, "find_closed", lambda box, at: list(box.windows))
+
+
+def _item_joins_what_is_closed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(windows, "is_closed", lambda box, number, at: False)
+
+
+def _rate_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hand_out, "count_allowed", lambda box, at, most: most)
+
+
 BUGS = (
+    _window_lost_when_carried,
+    _window_starts_when_it_opens,
+    _item_joins_what_is_closed,
+    _rate_ignored,
     _key_order_ignored,
     _open_never_counted_down,
     _duplicate_id_started_again,
@@ -231,6 +288,7 @@ BUGS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__.strip("_"))
 def test_a_planted_bug_is_caught(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

@@ -25,11 +25,12 @@ from perdure.kernel.explain import find_latest
 from perdure.kernel.mailbox import sort
 from perdure.kernel.run_view import activation_view, run_view
 from perdure.kernel.state import State
-from perdure.kernel.values import Error, Wait
+from perdure.kernel.values import Ask, Error, Wait
 from perdure.model import ir as irs
+from perdure.model.money import Budget, Usage
 from tests.kernel.driver import Run, compiled
 from tests.kernel.mailboxes import TriggerRun
-from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start
+from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start, undone
 
 JOURNALS = Path(__file__).with_name("journals")
 VERSION = "v1"
@@ -241,6 +242,80 @@ def waits_for_signals_and_times() -> Run:
     run.suspend("t", Wait(kind="timer", until=run.now + 5))
     run.suspend("late", Wait(kind="signal", name="never", until=run.now + 9))
     run.pass_time(10)
+    return run
+
+
+@scenario
+def handlers_that_ask() -> Run:
+    """All kinds of asks, an answer of each kind, a new generation that asks for the rest, and children that are undone."""
+    nodes = (node("a", compensator=UNDO), node("f", "a"))
+    run = start(*nodes, on_failure={"compensate": True})
+
+    def ask(*asks: Ask) -> None:
+        run.do(c.AskFor(at=run.now, address=run.state.address(run.get("a")), asks=asks))
+
+    paid, nap = Ask(name="paid", kind="signal", signal="payment"), Ask(name="nap", kind="sleep", seconds=5)
+    late = Ask(name="late", kind="signal", signal="payment", seconds=5)
+    people = Ask(name="ok", kind="approval", approvers=("ann",), shown={"sum": 1}, content="abc")
+    sub = Ask(name="sub", kind="child", workflow="inner", inputs={"n": 1})
+    ask(paid, nap, people, sub)
+    run.tell(c.Signal, name="payment", payload={"n": 1})
+    run.vote(run.get("a").asks["ok"].approval, "approve", "ann", comments="fine")
+    end_child(run, "run:a~~~sub", "completed", output={"n": 2}, size=7)
+    run.pass_time(5)
+    ask(late)
+    run.pass_time(5)
+    run.complete("a", 1)
+    run.fail("f")
+    end_child(run, "run:a~~~sub", "rolled_back", generation=2)
+    undone(run, "a")
+    run.tell(c.Retry)
+    ask(people, sub)
+    run.tell(c.Cancel)
+    end_child(run, "run:a~~~sub~2", "cancelled")
+    return run
+
+
+@scenario
+def calls_under_a_budget() -> Run:
+    workflow = {"id": "w", "type": "workflow", "config": {"workflow": "inner"}}
+    run = start(node("a"), node("b"), workflow, limits={"budget": {"calls": 9, "usd": 0.5}})
+
+    def begin(name: str, step: str, calls: int) -> None:
+        reserve = Usage(calls=calls, input=10, usd=700)
+        about: dict[str, Any] = {"step": step, "wish": f"{name}/{step}", "effect": "idempotent", "model": "small"}
+        run._command(c.BeginStep, name, (), None, reserve=reserve, limit=Budget(calls=9), **about)
+
+    inner = child(run, "w", budget=Budget(calls=2))
+    begin("a", "one", 4)
+    run.lapse("b", reason="handed_back", step="x", wants=Usage(calls=4))
+    run.checkpoint("a", step="one", data=1, number=1, usage=Usage(calls=1, input=7, usd=400))
+    end_child(run, inner, "completed", spent=Usage(calls=2))
+    begin("b", "x", 4)
+    run.lapse("b")
+    run.lapse("b", reason="handed_back", step="y", wants=Usage(calls=4))
+    run.tell(c.Resume, by="ann", budget=Budget(calls=20))
+    run.complete("b")
+    run.complete("a")
+    return run
+
+
+@scenario
+def steps_that_may_happen_once() -> Run:
+    run = start(node("a", retry={"max_attempts": 3, "backoff_ms": 0, "jitter": False}))
+
+    def begin(wish: str, **fields: Any) -> None:
+        run.do(c.BeginStep(at=run.now, address=run.state.address(run.get("a")), step="pay", wish=wish, **fields))
+
+    begin("w1", worker="w")
+    begin("w1", not_done=True)
+    begin("w2")
+    run.lapse("a")
+    run.fail("a", "step_ambiguous")
+    run.requeue("a", by="ann")
+    begin("w3")
+    run.checkpoint("a", data="paid", step="pay", number=1)
+    run.complete("a")
     return run
 
 

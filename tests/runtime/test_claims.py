@@ -93,6 +93,7 @@ async def test_a_worker_needs_a_claim_for_each_slot(path):
             pass
 
 
+@pytest.mark.slow
 async def test_a_killed_process_leaves_the_names_of_what_it_ran(path):
     code = (
         "import sys, threading; from perdure.runtime.worker.claim_file import Claims; claims = Claims(sys.argv[1], 4);"
@@ -128,6 +129,7 @@ def test_looking_at_claims_does_not_take_them_away(path):
     claims.close()
 
 
+@pytest.mark.slow
 async def test_nothing_is_seen_of_a_process_that_was_killed_though_its_claims_are_left(path):
     code = (
         "import sys, threading; from perdure.runtime.worker.claim_file import Claims; claims = Claims(sys.argv[1], 4);"
@@ -144,6 +146,7 @@ async def test_nothing_is_seen_of_a_process_that_was_killed_though_its_claims_ar
     assert Claims.read_left(path) == ["r1/a/1.1"]
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_outlives_its_parent_does_not_keep_it_alive(path):
     code = (
         "import os, sys, threading; from perdure.runtime.worker.claim_file import Claims; claims = Claims(sys.argv[1], 1);"

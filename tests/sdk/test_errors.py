@@ -190,10 +190,10 @@ def _make(name, body):
 @pytest.mark.parametrize(
     ("decorate", "words"),
     [
-        (lambda: perdure.task(3), "for functions, got int"),
+        (lambda: perdure.task(3), "for functions and classes, got int"),
         (lambda: perdure.task(echo), "echo is a task already"),
-        (lambda: perdure.task(functools.partial(print)), "for functions, got partial"),
-        (lambda: perdure.task(dict), "for functions, got type"),
+        (lambda: perdure.task(functools.partial(print)), "for functions and classes, got partial"),
+        (lambda: perdure.task(dict), "class dict has no __call__"),
         (lambda: perdure.task(_generator), "_generator yields"),
         (lambda: perdure.task(_positional), "cannot be given by name"),
         (lambda: perdure.task(timeuot=3)(_plain), "no option 'timeuot'; did you mean 'timeout'"),

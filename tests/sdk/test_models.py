@@ -134,6 +134,7 @@ def measured(kind: str) -> Any:
     return kinds[kind]
 
 
+@pytest.mark.slow
 def test_an_output_may_hold_scalars_of_numpy_and_paths_and_others_say_what_to_do():
     assert perdure.run(measured, kind="scalar", db=MEMORY).result() == {"n": 3, "p": "a/b"}
     for kind, words in (("array", "Array; give .tolist()"), ("nan", "$.a is not a number, or infinite")):

@@ -51,6 +51,7 @@ def test_a_run_says_how_it_went(tmp_path):
     assert repr(run) == f"<Run {run.run_id} of briefing: completed>"
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_raises_only_when_its_result_is_asked_for():
     @perdure.workflow
     def failing():
@@ -90,6 +91,7 @@ def test_a_definition_or_a_file_runs_as_well(tmp_path, kind):
     assert run.result() == {"result": "Oslo: 21, 3 news"}
 
 
+@pytest.mark.slow
 def test_a_task_runs_as_a_workflow_of_one_node():
     run = perdure.run(headlines, city="Oslo", db=MEMORY)
     assert (run.workflow, run.result(), list(run.nodes)) == ("headlines", ["Oslo 1", "Oslo 2", "Oslo 3"], ["headlines"])
@@ -326,9 +328,9 @@ def test_without_anybody_to_ask_the_run_is_left_waiting_and_goes_on_later(tmp_pa
     assert [(ask.kind, ask.node, ask.approvers) for ask in run.waiting] == [("approval", "approval", ("ann", "bob"))]
     with pytest.raises(perdure.RunFailed, match="waits for a person: perdure approvals approve r:approval:1 --by ann"):
         run.result()
-    asked: list[perdure.Approval] = []
+    asked: list[perdure.ApprovalRequest] = []
 
-    def approve(approval: perdure.Approval) -> bool:
+    def approve(approval: perdure.ApprovalRequest) -> bool:
         asked.append(approval)
         return True
 
@@ -362,7 +364,7 @@ def test_a_path_that_sqlite_cannot_open_is_refused_before_its_folders_are_made(t
 
 
 async def test_an_async_callback_is_awaited_and_may_leave_a_decision_to_others():
-    async def later(approval: perdure.Approval) -> None:
+    async def later(approval: perdure.ApprovalRequest) -> None:
         await asyncio.sleep(0)
 
     run = await perdure.arun(asks, text="please", db=MEMORY, on_approval=later)
@@ -373,7 +375,7 @@ def test_the_callback_is_shown_the_form_and_held_to_it():
     form = {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}}
     definition = {"name": "f", "nodes": [{"id": "ask", "type": "human", "config": {"form": form}}]}
 
-    def fill_in(approval: perdure.Approval) -> perdure.Decision:
+    def fill_in(approval: perdure.ApprovalRequest) -> perdure.Decision:
         assert approval.form == form
         return perdure.Decision(decision="approve", data={"amount": 3})
 
@@ -388,7 +390,7 @@ def test_an_answer_that_is_none_is_an_error():
 
 
 def test_an_error_of_the_callback_is_raised_and_the_run_waits(tmp_path):
-    def broken(approval: perdure.Approval) -> bool:
+    def broken(approval: perdure.ApprovalRequest) -> bool:
         raise KeyError("nobody")
 
     with pytest.raises(KeyError, match="nobody"):
@@ -406,10 +408,10 @@ def test_a_callback_that_does_not_answer_does_not_hold_the_end_of_the_run(kind):
 
     freed, held = threading.Event(), []
 
-    def stuck(approval: perdure.Approval) -> None:
+    def stuck(approval: perdure.ApprovalRequest) -> None:
         held.append(not freed.wait(20))
 
-    async def stuck_too(approval: perdure.Approval) -> None:
+    async def stuck_too(approval: perdure.ApprovalRequest) -> None:
         await asyncio.sleep(20)
         held.append(True)
 
@@ -429,6 +431,7 @@ def test_the_approvals_of_children_are_asked_too(tmp_path):
     assert [answer["decision"] for answer in answers] == ["approve", "approve"]
 
 
+@pytest.mark.slow
 def test_a_branch_on_an_approval_sees_a_rejection():
     @perdure.workflow
     def careful(text: str):
@@ -521,6 +524,7 @@ def test_a_call_whose_argument_was_skipped_is_skipped(given, expected):
     assert perdure.run(maybe, n=given, db=MEMORY).result() == expected
 
 
+@pytest.mark.slow
 def test_loops_inside_loops_know_their_iterations():
     @perdure.workflow
     def nested():
@@ -540,6 +544,7 @@ def test_loops_inside_loops_know_their_iterations():
     assert perdure.run(nested, db=MEMORY).result() == [2, [2, 2, [2, 1, None]], first]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most", "expected"), [(10, "xxx"), (2, "xx")])
 def test_a_loop_that_may_not_go_on_stops_or_fails(most, expected):
     def make(on_exhausted: Any) -> Any:
@@ -559,6 +564,7 @@ def test_a_loop_that_may_not_go_on_stops_or_fails(most, expected):
     assert failed.state == ("completed" if most == 10 else "failed")
 
 
+@pytest.mark.slow
 def test_a_failure_handled_in_the_graph_gives_the_value_of_its_path():
     @perdure.workflow
     def careful(text: str):

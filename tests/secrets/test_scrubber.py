@@ -100,6 +100,7 @@ def test_log_records_are_scrubbed_whoever_logs_and_with_their_tracebacks(scrubbe
     assert "nothing secret here" in caplog.text
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=12), JSON)
 def test_json_is_scrubbed_to_json_and_as_thoroughly_as_the_value(secret, value):
     scrubber = Scrubber()
@@ -146,6 +147,7 @@ def test_each_line_of_a_secret_of_several_lines_is_found_by_itself():
     assert scrubber.text(PEM.replace("\n", "\r\n")).count("***") == 2
 
 
+@pytest.mark.slow
 def test_of_a_very_long_secret_a_bounded_number_of_lines_is_looked_for():
     scrubber = Scrubber()
     value = "".join(f"line number {number:05}\n" for number in range(300))

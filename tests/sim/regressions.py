@@ -75,6 +75,10 @@ FOUND: dict[int, str] = {
     1193825: "a partition was taken again under the same epoch while its runs were listed, and they were not listed anew (R2)",
     914117: "a run that was cancelled by force and compensated let a worker go on that the journal did not know of (rule 29)",
     1859833: "of the checker: an approval that a patch put before a loop under way was taken for its guard (E6)",
+    6161: "of the checker: a node that was moved out of a loop that is over resolved its edge into what had run (E1)",
+    1051474: "the same, in a rerun that several coordinators drove (E1)",
+    339508: "what had run after a yes that was undone was requeued past a no (E2)",
+    13472: "of the simulator: a process that was told to end twice was neither at work nor gone",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

@@ -91,6 +91,7 @@ def test_a_result_whose_acknowledgement_got_lost_is_delivered_again_to_the_same_
     world.loop.run_until_complete(world.loop.run_in(world.loop.world, lose()))
 
 
+@pytest.mark.slow
 def test_a_run_whose_timer_was_set_by_a_clock_hours_ahead_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     wait = {"id": "a", "type": "wait", "config": {"seconds": 45}}
     drawn = make_plan(0)

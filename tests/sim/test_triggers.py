@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import polls
 from perdure.runtime.coordinator import loaded
-from perdure.simulation.plan import DIVIDED_FROM, TRIGGERS_FROM, make_plan
-from perdure.simulation.trigger_world import TriggerWorld, make_world
+from perdure.simulation.plan import DIVIDED_FROM, POLLS_FROM, TRIGGERS_FROM, make_plan
+from perdure.simulation.poll_world import PollWorld, make_world
+from perdure.simulation.trigger_world import TriggerWorld
 from perdure.simulation.world import World
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [101, 102, 110, DIVIDED_FROM + 101, DIVIDED_FROM + 102, DIVIDED_FROM + 103])
 def test_each_item_has_one_run_in_the_end(seed: int) -> None:
     world = make_world(make_plan(TRIGGERS_FROM + seed)).run()
@@ -44,3 +49,42 @@ def test_a_notice_that_is_not_written_is_noticed(kind: Any, monkeypatch: pytest.
     monkeypatch.setattr(loaded.Loaded, "_notice", forget)
     world = make_world(make_plan(TRIGGERS_FROM + 104)).run()
     assert [failure.rule for failure in world.failures] == ["TG10"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [101, 104, DIVIDED_FROM + 101, DIVIDED_FROM + 104])
+def test_each_item_of_a_source_has_one_run_in_the_end(seed: int) -> None:
+    world = make_world(make_plan(POLLS_FROM + seed)).run()
+    assert isinstance(world, PollWorld)
+    assert world.failures == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [200, DIVIDED_FROM + 200])
+def test_so_it_is_in_many_histories_of_polls(start: int) -> None:
+    for seed in range(start, start + 20):
+        assert make_world(make_plan(POLLS_FROM + seed)).run().failures == [], seed
+
+
+def _deaf(patch: pytest.MonkeyPatch) -> None:
+    """A poll that has died is never sent again."""
+    patch.setattr("perdure.kernel.attempts.is_poll", lambda state, activation: False)
+    patch.setattr("perdure.kernel.outstanding.sorted_by_schedule", lambda state, *states: [])
+
+
+def _without_items(patch: pytest.MonkeyPatch) -> None:
+    """The cursor moves, and what it passes does not come in."""
+    real = polls.receive
+
+    def receive(d: Any, command: c.Receive) -> None:
+        real(d, msgspec.structs.replace(command, items=command.items[1:]))
+
+    patch.setitem(sys.modules["perdure.kernel.decide"]._HANDLERS, c.Receive, receive)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", [_without_items, _deaf])
+def test_a_poll_that_loses_something_is_noticed(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    found = [make_world(make_plan(POLLS_FROM + seed)).run().failures for seed in (101, 104, 107, 110)]
+    assert any(found)

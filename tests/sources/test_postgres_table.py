@@ -8,6 +8,7 @@ from perdure.model.trigger_sources import Table
 from perdure.sources import SourceFailed, SourceRefused
 from perdure.sources.postgres_table import PostgresTableSource
 from perdure.testing.source_checks import check_source
+from tests.attack.marks import attack
 from tests.sources.test_sources import Time
 
 FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -246,3 +247,25 @@ async def test_a_mark_is_passed_when_nothing_can_come_before_it(others, given):
 
     source = PostgresTableSource(Table("", "orders", ("id",), from_="start"), connect, SystemClock(), FAILURES)
     assert bool((await source.poll(None)).items) is given
+
+
+@attack("S13", "rows of a table that are more than fit into memory, and one that nobody can read")
+async def test_a_page_of_rows_has_few_bytes_and_what_cannot_be_kept_is_an_item_with_its_reason(database, make):
+    insert = "INSERT INTO orders (id, at, body) VALUES ($1, '2026-01-01', to_jsonb(repeat('x', $2::int)))"
+    for number in range(1, 12):
+        await database.execute(insert, number, 1_000_000)
+    await database.execute(insert, 12, 5_000_000)
+    deep = "INSERT INTO orders (id, at, body) VALUES ($1, '2026-01-01', (repeat('[', $2::int) || repeat(']', $2::int))::jsonb)"
+    await database.execute(deep, 13, 300)
+    await database.execute(deep, 14, 1500)
+    await database.execute(insert, 15, 5)
+    source, cursor, pages, more = make(settle=0.0), None, [], True
+    while more:
+        polled = await source.poll(cursor)
+        pages.append(polled.items)
+        cursor, more = polled.cursor, polled.more
+    assert [len(page) for page in pages] == [4, 4, 7]
+    items = [item for page in pages for item in page]
+    assert len({item.id for item in items}) == 15
+    assert [number for number, item in enumerate(items, 1) if item.error] == [12, 13, 14]
+    assert items[14].data["id"] == 15

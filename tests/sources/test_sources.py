@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from perdure.sources import Item, Polled, Source, SourceFailed, SourceRefused
 from perdure.sources.local_folder import FolderSource
 from perdure.sources.sqlite_table import SqliteTableSource
 from perdure.testing.source_checks import SourceBroken, check_source
+from tests.attack.marks import attack
 
 
 class Time(SystemClock):
@@ -397,3 +399,150 @@ async def test_a_source_without_end_is_given_up():
 
     with pytest.raises(SourceBroken, match="no end"):
         await check_source(Endless, most=50)
+
+
+# -- what one poll may bring -------------------------------------------------------------------------------------------
+
+
+def make_table(tmp_path, *values, columns="id INTEGER PRIMARY KEY, v"):
+    path = tmp_path / "shop.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"CREATE TABLE orders ({columns})")
+        for value in values:
+            connection.execute(f"INSERT INTO orders (v) VALUES ({value})")
+    connection.close()
+    return path
+
+
+def open_rows(path, clock, cursor=("id",), **spec):
+    table = Table("", "orders", cursor, from_="start", settle=0, **spec)
+    return SqliteTableSource(table, f"sqlite:///{path}", [str(path.parent)], clock)
+
+
+def read_to_the_end(source):
+    found, cursor, more = [], None, True
+    while more:
+        polled = source.poll(cursor)
+        assert polled.items
+        found.append(polled.items)
+        cursor, more = polled.cursor, polled.more
+    return found
+
+
+@pytest.mark.slow
+@attack("S13", "rows that are more than fit into memory")
+def test_a_page_of_rows_has_few_bytes_and_a_row_that_is_too_large_is_an_item_without_content(tmp_path, time):
+    path = make_table(
+        tmp_path, *["zeroblob(900000)"] * 5, "zeroblob(5000000)", "'fine'", "zeroblob(17000000)", "'last'"
+    )
+    pages = read_to_the_end(open_rows(path, time))
+    assert [len(page) for page in pages] == [3, 4, 1, 1]
+    items = [item for page in pages for item in page]
+    assert [item.id for item in items] == [f"[{number}]" for number in range(1, 10)]
+    assert [bool(item.error) for item in items] == [False] * 5 + [True, False, True, False]
+    assert "bytes" in items[5].error
+
+
+BAD = ["'a'||char(0)||'b'", "9e999", "'[1,2'"]
+
+
+@attack("S27", "one row that cannot be kept")
+def test_a_bad_row_is_an_item_with_its_reason_and_stops_no_source(tmp_path, time):
+    path = make_table(tmp_path, "'good'", *BAD, "CAST(x'ff41' AS TEXT)", "'good'")
+    ((*items,),) = read_to_the_end(open_rows(path, time))
+    assert [item.error.partition(",")[0] for item in items] == [
+        "",
+        "it has a text with a NUL character",
+        "it has a number that is infinite or none",
+        "",
+        "",
+        "",
+    ]
+    assert items[4].data["v"] == {"$bytes": "/0E="}
+
+
+@attack("S27", "values of the cursor that JSON cannot hold")
+def test_any_value_of_the_cursor_is_found_again(tmp_path, time):
+    columns = "v, id INTEGER PRIMARY KEY"
+    path = make_table(
+        tmp_path, "1", "9e999", "-9e999", "'a'||char(0)", "CAST(x'ff41' AS TEXT)", "x'ff'", columns=columns
+    )
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO orders (v) SELECT printf('%.*c', 600, 'x')")
+    connection.close()
+    source = open_rows(path, time, cursor=("v", "id"))
+    whole = source.poll(None)
+    assert len({item.id for item in whole.items}) == 7
+    assert max(len(item.id) for item in whole.items) <= 500
+    cursors = []
+    for number in range(7):  # each of them as the last that was read
+        with sqlite3.connect(path) as connection:
+            rows = connection.execute("SELECT id FROM orders ORDER BY v, id").fetchall()
+            connection.execute("CREATE TABLE kept AS SELECT * FROM orders")
+            connection.executemany("DELETE FROM orders WHERE id = ?", rows[number + 1 :])
+        polled = open_rows(path, time, cursor=("v", "id")).poll(None)
+        cursors.append(polled.cursor)
+        with sqlite3.connect(path) as connection:
+            connection.execute("DELETE FROM orders")
+            connection.execute("INSERT INTO orders SELECT * FROM kept")
+            connection.execute("DROP TABLE kept")
+        connection.close()
+    for number, cursor in enumerate(cursors):
+        assert len(source.poll(cursor).items) == 6 - number
+
+
+@attack("S16", "a view that computes without end")
+def test_a_table_that_takes_for_ever_is_given_up_and_ends_when_it_is_closed(tmp_path):
+    path = tmp_path / "shop.db"
+    with sqlite3.connect(path) as connection:
+        endless = "WITH RECURSIVE c(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM c) SELECT id FROM c"
+        connection.execute(f"CREATE VIEW orders AS {endless}")
+    connection.close()
+
+    class Fast(Time):
+        def monotonic(self):
+            self.at += 1.0
+            return self.at
+
+    with pytest.raises(SourceFailed, match="longer than 20 s"):
+        open_rows(path, Fast()).poll(None)
+    source, ended = open_rows(path, Time()), threading.Event()
+
+    def read():
+        with pytest.raises(SourceFailed):
+            source.poll(None)
+        ended.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    while not source._reading.locked() and reader.is_alive():
+        pass
+    source.close()
+    reader.join(30)
+    assert ended.is_set()
+
+
+@attack("X33", "a folder that is replaced by a link after it was opened")
+def test_what_is_replaced_by_a_link_later_is_not_followed(folder, tmp_path, time):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    put(outside, "payroll")
+    put(folder, "a")
+    source = FolderSource(Folder(str(folder), from_="start", settle=0), [str(folder)], time)
+    assert len(source.poll(None).items) == 1
+    folder.rename(tmp_path / "old")
+    folder.symlink_to(outside)
+    with pytest.raises(SourceRefused, match="link"):
+        source.poll(None)
+    inside = tmp_path / "old" / "in"
+    inside.mkdir()
+    path = make_table(inside, "1")
+    table = SqliteTableSource(
+        Table("", "orders", ("id",), from_="start", settle=0), f"sqlite:///{path}", [str(tmp_path / "old")], time
+    )
+    assert len(table.poll(None).items) == 1
+    table.close()
+    inside.rename(tmp_path / "moved")
+    inside.symlink_to(tmp_path / "moved")
+    with pytest.raises(SourceRefused, match=r"link|none of the folder_roots"):
+        table.poll(None)

@@ -27,6 +27,7 @@ def test_the_guides_show_workflows():
     assert len(SHOWN) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "name"), SHOWN, ids=[f"{page.stem}-{name}" for page, name in SHOWN])
 def test_a_workflow_of_a_page_breaks_no_rule_when_it_is_simulated(page, name):
     texts = definitions(page)

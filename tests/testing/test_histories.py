@@ -104,6 +104,7 @@ def test_a_handler_that_hangs_is_stuck():
     assert [(end.state, end.reason) for end in report.ends] == [("stuck", "a waits")]
 
 
+@pytest.mark.slow
 def test_nodes_never_reached_are_listed():
     report = simulate(APPEAL, stubs={"ask": approve()}, seeds=5)
     assert report.ok
@@ -191,6 +192,7 @@ def test_samples_fit_simple_schemas(schema, expected):
     assert sample(schema) == expected
 
 
+@pytest.mark.slow
 def test_inputs_are_filled_and_outputs_fit():
     schema = {
         "type": "object",

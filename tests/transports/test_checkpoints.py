@@ -30,7 +30,7 @@ async def test_whoever_reports_hears_which_checkpoints_are_refused():
     await transport.acknowledge([one.receipt for one in received], [received[0].receipt])
     with pytest.raises(CheckpointsRefused) as caught:
         await reporting
-    assert caught.value.task_ids == {said[0].task_id}
+    assert caught.value.names == {said[0].task_id}
 
 
 async def test_results_are_not_waited_for():

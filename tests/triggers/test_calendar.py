@@ -331,3 +331,40 @@ def test_a_zone_that_is_nearly_right_is_suggested():
         get_zone("europe/oslo")
     with pytest.raises(UnknownZone, match="did you mean 'Europe/Berlin'"):
         get_zone("Europe/Berlim")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Asia/Gaza"])
+def test_months_that_are_left_out_are_left_out_day_by_day(zone):
+    """Whole months are passed at once, and halves of them by days: the moments are the same."""
+    start, end = instant("2011-03-20"), instant("2012-02-10")
+    for months in ("1,12", "2-9", "4,10"):
+        whole = Schedule(cron=("40 */5 * * *",), timezone=zone, except_cron=(f"* * * {months} *",))
+        halves = Schedule(
+            cron=("40 */5 * * *",), timezone=zone, except_cron=(f"* * 1-16 {months} *", f"* * 16-31 {months} *")
+        )
+        wide = Budget.without_end()
+        found = moments(whole, start, end, budget=wide)
+        assert found == moments(halves, start, end, budget=wide), months
+        for one in found.moments[:: max(1, len(found.moments) // 4)]:
+            again = moments(whole, one.nominal - 1, one.nominal, budget=wide)
+            assert again == moments(halves, one.nominal - 1, one.nominal, budget=wide), months
+
+
+def test_the_moment_before_costs_no_more_than_half_a_look():
+    few = ("* * 1-30 1-9 *", "* * 31 1-9 *", "* * 1-30 11-12 *", "* * 31 11-12 *")
+    schedule = Schedule(cron=("* * * * *",), timezone="Europe/Berlin", except_cron=few)
+    budget = Budget(200_000)
+    found = moments(schedule, instant("2026-11-16"), instant("2026-11-16"), 1, budget=budget)
+    assert found.next is not None
+    assert budget.steps > -100_000
+
+
+def test_months_that_are_left_out_cost_next_to_nothing():
+    october = Schedule(cron=("* * * * *",), timezone="Europe/Berlin", except_cron=("* * * 11-12 *", "* * * 1-9 *"))
+    budget = Budget(10_000)
+    found = moments(october, instant("2026-11-16"), instant("2026-11-16"), 1, budget=budget).next
+    assert found is not None
+    assert (found.nominal, found.previous) == (instant("2027-09-30T22:00:00"), instant("2026-10-31T22:59:00"))
+    never = Schedule(every=1, except_cron=("* * * * *",))
+    assert moments(never, 0, 1e12, budget=Budget(1_000)).done

@@ -226,7 +226,25 @@ def test_the_schema_refuses_what_is_refused(trigger):
             [("webhook.verify.signed", "missing_key")],
         ),
         (
-            {"webhook": {"verify": {"scheme": "hmac", "secret": "S", "header": "x", "signed": "{body}{body}"}}},
+            {"webhook": {"verify": {"scheme": "hmac", "secret": "S", "header": "x", "id_header": "y"}}},
+            [("webhook.verify.signed", "missing_key")],
+        ),
+        (
+            {
+                "webhook": {
+                    "verify": {
+                        "scheme": "hmac",
+                        "secret": "S",
+                        "header": "x",
+                        "timestamp_header": "t",
+                        "signed": "{timestamp}{body}",
+                    }
+                }
+            },
+            [("webhook.verify.signed", "wrong_value")],
+        ),
+        (
+            {"webhook": {"verify": {"scheme": "hmac", "secret": "S", "header": "x", "signed": "{body} {body}"}}},
             [("webhook.verify.signed", "wrong_value")],
         ),
         ({"table": {"database": "a", "table": "x; drop", "cursor": "id"}}, [("table.table", "wrong_value")]),

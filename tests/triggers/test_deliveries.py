@@ -219,11 +219,13 @@ def test_what_is_put_between_signed_parts_cannot_be_moved():
     assert isinstance(verify(how, odd, b"c", (KEY,), NOW), Unproven)
 
 
-def test_a_prefix_is_text_and_no_format():
-    how = Verify("hmac", "S", "x-sig", prefix="{0}{{x}}=")
-    assert verify(how, {"x-sig": "{0}{{x}}=" + mac(KEY, b"b").hexdigest()}, b"b", (KEY,), NOW) == Genuine("")
+@pytest.mark.parametrize("prefix", ["{0}{{x}}=", "}", "{", "}{", "{}", "%s"])
+def test_a_prefix_is_text_and_no_format(prefix):
+    how = Verify("hmac", "S", "x-sig", prefix=prefix)
+    assert verify(how, {"x-sig": prefix + mac(KEY, b"b").hexdigest()}, b"b", (KEY,), NOW) == Genuine("")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.sampled_from(sorted(CASES)),
@@ -244,3 +246,26 @@ def test_secrets_are_compared_in_constant_time_only():
 def test_unsigned_deliveries_pass_where_a_trigger_says_so():
     assert verify(Verify("none"), {}, b"", (), NOW) == Genuine("")
     assert read_secrets("none", "") == ()
+
+
+@pytest.mark.parametrize("scheme", ["standard", "hmac"])
+def test_what_is_signed_is_cut_in_one_way_only(scheme):
+    """A captured delivery, an hour old, with a time of today in its body: cut there, it was another delivery of today."""
+    body = f'{{"note":"x.{NOW}.&type=refund"}}'.encode()
+    head, _, rest = body.partition(f".{NOW}.".encode())
+    old = NOW - 3600
+    if scheme == "standard":
+        how, key = Verify("standard", "S"), "whsec_" + base64.b64encode(KEY.encode()).decode()
+        signature = base64.b64encode(mac(KEY, f"m1.{old}.".encode() + body).digest()).decode()
+        headers = {"webhook-signature": f"v1,{signature}"}
+        names, id = ("webhook-id", "webhook-timestamp"), f"m1.{old}.{head.decode()}"
+    else:
+        how, key = Verify("hmac", "S", "x-sig", "", "hex", "x-time", "{id}.{timestamp}.{body}", "x-id"), KEY
+        headers = {"x-sig": mac(KEY, f"m1.{old}.".encode() + body).hexdigest()}
+        names, id = ("x-id", "x-time"), f"m1.{old}.{head.decode()}"
+    captured = {**headers, names[0]: "m1", names[1]: str(old)}
+    secrets = read_secrets(how.scheme, key)
+    assert verify(how, captured, body, secrets, old) == Genuine("m1")
+    assert isinstance(verify(how, captured, body, secrets, NOW), Unproven)
+    forged = {**headers, names[0]: id, names[1]: str(NOW)}
+    assert isinstance(verify(how, forged, rest, secrets, NOW), Unproven)

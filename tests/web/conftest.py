@@ -18,6 +18,8 @@ from perdure.access.tokens import TokenRules, Tokens
 from perdure.api import Options, create_app
 from perdure.api.server import serve
 from perdure.engine import Engine
+from perdure.secrets.providers import Environment, Secrets
+from perdure.secrets.vault import Vault
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import SECRET
 from tests.web.browser import launch_options
@@ -34,8 +36,18 @@ def _asking(engine: Engine) -> Authenticator:
 class Site:
     """A server with the web interface, in a thread: real sockets, a real engine, a real database."""
 
-    def __init__(self, folder: Path, options: Options, *, closed: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        options: Options,
+        *,
+        closed: bool = False,
+        secrets: dict[str, str] | None = None,
+        port: int = 0,
+    ) -> None:
+        self._port = port
         self._closed = closed
+        self._vault = Vault(Secrets([("environment", Environment(secrets or {}))]))
         self._ready: Future[int] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -47,11 +59,11 @@ class Site:
     async def _serve(self, folder: Path, options: Options) -> None:
         try:
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-            engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}")
+            engine = await Engine.open(f"sqlite:///{folder / 'perdure.db'}", vault=self._vault)
             try:
                 await engine.hold()
                 app = create_app(engine, options=options, authenticator=_asking(engine) if self._closed else None)
-                await serve(app, "127.0.0.1", 0, self._ready.set_result, self._stop)
+                await serve(app, "127.0.0.1", self._port, self._ready.set_result, self._stop)
             finally:
                 await engine.close(0.5)
         except BaseException as error:

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 class Starter(Protocol):
     def start(self, definition: dict[str, Any], *, wait: float = 0.0, **more: Any) -> str: ...
 
+    def post(self, path: str, body: Any = None) -> Any: ...
+
 
 def task(id: str, function: str, *dependencies: str, **config: Any) -> dict[str, Any]:
     config = {"function": f"tests.engine.tasks:{function}", **config}
@@ -54,21 +56,107 @@ def fill(site: Starter) -> dict[str, str]:
     failing["nodes"][1]["retry"] = 1
     found["failed"] = site.start(failing, wait=60, tags={"team": "red", "region": "eu-west"})
     found["waiting"] = site.start(ORDER, tags={"team": "blue"})
+    for definition in versions_of(FULFIL):
+        site.post("/workflows?reason=as+a+sample", definition)
+    for trigger in TRIGGERS:
+        site.post("/triggers", trigger)
+    site.post("/triggers/nightly/fire")
+    site.post("/triggers/nightly/fire", {"inputs": {"city": 7}})
     return found
+
+
+FULFIL: dict[str, Any] = {
+    "name": "fulfil",
+    "description": "Takes an order, charges the card and ships the parcel.",
+    "inputs": {
+        "type": "object",
+        "required": ["city"],
+        "properties": {
+            "city": {"type": "string", "title": "City", "description": "Where it goes."},
+            "quantity": {"type": "integer", "title": "Quantity", "minimum": 1, "default": 1},
+            "express": {"type": "boolean", "title": "Express"},
+            "size": {"enum": ["small", "large"], "title": "Size"},
+            "lines": {"type": "array", "title": "Lines", "items": {"type": "string"}},
+        },
+    },
+    "nodes": [
+        value("receive", "{{ inputs.city }}"),
+        value("charge", "{{ inputs.quantity }}", "receive"),
+        value("ship", "sent", "charge"),
+    ],
+}
+
+
+TRIGGERS: tuple[dict[str, Any], ...] = (
+    {
+        "name": "nightly",
+        "description": "Fulfils what came in during the day.",
+        "workflow": "fulfil",
+        "schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin"},
+        "inputs": {"city": "{{ trigger.at }}"},
+        "overlap": "allow",
+    },
+    {"name": "quarterly", "workflow": "fulfil", "schedule": {"every": "15m"}, "inputs": {"city": "Oslo"}},
+    {
+        "name": "orders",
+        "workflow": "fulfil",
+        "webhook": {"verify": {"scheme": "standard", "secret": "SHOP"}},
+        "key": "{{ item.body.customer }}",
+        "inputs": {"city": "{{ item.body.city }}"},
+    },
+)
+"""Two schedules and a webhook. A firing by hand of the first starts a run, and one with a wrong input is parked."""
+
+
+def versions_of(definition: dict[str, Any]) -> list[dict[str, Any]]:
+    """Three versions: a node is changed in the second, and one is added in the third."""
+    receive, _, ship = definition["nodes"]
+    dearer = {**definition, "nodes": [receive, value("charge", 7, "receive"), ship]}
+    thankful = {**definition, "nodes": [*dearer["nodes"], value("thank", "yes", "ship")]}
+    return [definition, dearer, thankful]
 
 
 def screens(runs: dict[str, str]) -> dict[str, str]:
     waiting = f"/runs/{runs['waiting']}"
     return {
+        "home": "/",
+        "home-table": "/?span=1h&as=table",
         "runs": "/runs",
         "runs-filtered": "/runs?state=failed",
         "runs-none": "/runs?workflow=nothing",
         "run-graph": waiting,
         "run-drawer": f"{waiting}?node=manager",
         "run-failed": f"/runs/{runs['failed']}?node=charge",
+        "run-timeline": f"{waiting}?tab=timeline",
+        "run-timeline-table": f"{waiting}?tab=timeline&as=table",
+        "run-children": f"{waiting}?tab=children",
+        "run-past": f"{waiting}?at=5",
+        "workflows": "/workflows",
+        "workflow": "/workflows/fulfil",
+        "workflow-versions": "/workflows/fulfil?tab=versions",
+        "workflow-aliases": "/workflows/fulfil?tab=aliases",
+        "workflow-diff": "/workflows/fulfil/diff?before=1&after=3",
+        "workflow-start": "/workflows/fulfil/start",
+        "workflow-edit": "/workflows/fulfil/edit",
+        "workflow-new": "/workflows/new",
+        "run-edit": f"{waiting}/edit",
         "run-journal": f"{waiting}?tab=journal",
         "run-values": f"{waiting}?tab=values",
         "run-logs": f"{waiting}?tab=logs",
         "run-missing": "/runs/nothing",
+        "workers": "/workers",
+        "queue": "/queues/default",
+        "search": "/search?q=order",
+        "triggers": "/triggers",
+        "trigger": "/triggers/nightly",
+        "trigger-hook": "/triggers/orders",
+        "trigger-missing": "/triggers/nothing",
+        "schedules": "/schedules",
+        "schedules-agenda": "/schedules?as=agenda",
+        "keys": "/admin/keys",
+        "access": "/admin/access",
+        "audit": "/admin/audit",
+        "settings": "/settings",
+        "welcome": "/welcome",
         "login": "/login",
     }

@@ -1,6 +1,7 @@
 """The screens in a real browser: what they show, how they are moved through, and that they follow what happens."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -26,8 +27,7 @@ def journal_of(page):
 
 
 def test_the_list_shows_runs_and_follows_them(site, page, runs):
-    page.goto(f"{site.url}/")
-    expect(page).to_have_url(f"{site.url}/runs")
+    page.goto(f"{site.url}/runs")
     row = page.locator("tr.row", has_text=runs["failed"])
     expect(row).to_contain_text("failed")
     expect(row).to_contain_text("RuntimeError")
@@ -125,7 +125,7 @@ def test_a_run_is_followed_to_its_end_and_no_event_is_missing_or_twice(site, pag
 def test_values_keep_their_digits_and_tabs_are_in_the_address(site, page, runs):
     page.goto(f"{site.url}/runs/{runs['waiting']}")
     expect(page.locator(".run-head")).to_be_visible()
-    page.keyboard.press("3")
+    page.keyboard.press("4")
     expect(page).to_have_url(re.compile(r"\?tab=values$"))
     expect(page.locator(".values")).to_contain_text("9223372036854775807")
     page.get_by_role("tab", name="Values").press("ArrowRight")
@@ -187,6 +187,7 @@ def test_no_screen_has_a_barrier(site, browser, watch, runs, scheme, width):
     context.on("page", watch.follow)
     page = context.new_page()
     for name, path in samples.screens(runs).items():
+        page.set_viewport_size({"width": width, "height": 800})
         page.goto(site.url + path)
         expect(page.locator("h1").first).to_be_attached()
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
@@ -194,3 +195,29 @@ def test_no_screen_has_a_barrier(site, browser, watch, runs, scheme, width):
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, name
     context.close()
+
+
+def test_a_phone_tears_no_word_and_scrolls_what_is_wide(site, page, runs):
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{site.url}/workers")
+    expect(page.get_by_role("link", name="default")).to_be_visible()
+    lines = "one => { const range = document.createRange(); range.selectNodeContents(one); return range.getClientRects().length }"
+    assert page.get_by_role("link", name="default").locator("bdi").evaluate(lines) == 1
+    frame = page.locator(".scroller").last
+    assert frame.evaluate("one => one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX") == "auto"
+    over = "all => all.filter(one => one.scrollWidth > one.parentElement.clientWidth).map(one => one.textContent)"
+    assert page.locator(".rail span").evaluate_all(over) == []
+
+
+def test_the_timeline_is_not_called_empty_before_it_is_read(site, page, runs):
+    held: list[Any] = []
+    opened: list[bool] = []
+    page.route("**/film*", lambda route: route.continue_() if opened else held.append(route))
+    page.goto(f"{site.url}/runs/{runs['waiting']}?tab=timeline&as=table")
+    expect(page.get_by_role("tab", name="Timeline")).to_have_attribute("aria-selected", "true")
+    wait_until(lambda: page.evaluate("1") and held, "the film is asked for")
+    expect(page.locator("[role=tabpanel] [aria-busy=true]")).to_be_visible()
+    opened.append(True)
+    for one in held:
+        one.continue_()
+    expect(page.locator(".plain-table tbody tr").first).to_be_visible()

@@ -1,6 +1,7 @@
 """The pages and files of the web interface over HTTP: who gets what, under which headers."""
 
 import gzip
+import re
 
 import brotli
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from perdure.api import Options
 from perdure.web import HEADERS, PAGES, Built
 from tests.api.helpers import bearer, serving
+from tests.attack.marks import attack
 
 BUILD = Built().build
 
@@ -20,7 +22,7 @@ async def server(tmp_path):
 
 async def test_every_screen_answers_with_the_page_and_its_walls(server):
     for path in PAGES:
-        response = await server.client.get(path.replace("{run_id}", "r1"))
+        response = await server.client.get(re.sub(r"\{\w+\}", "r1", path))
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/html; charset=utf-8"
         for name, value in HEADERS.items():
@@ -97,13 +99,40 @@ async def test_other_addresses_are_not_pages(server):
         assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/runs/a/b", "/admin/a/b", "/Approvals"])
+async def test_a_browser_that_asks_for_no_screen_gets_the_page_that_says_so(server, path):
+    response = await server.client.get(path, headers={**BROWSER, "If-None-Match": "*"})
+    assert (response.status_code, response.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert f"/assets/{BUILD}/app.js" in response.text
+    for name, value in HEADERS.items():
+        assert response.headers.get_list(name) == [value], name
+    assert "etag" not in response.headers
+
+
+async def test_below_the_addresses_of_programs_a_browser_gets_no_page(server):
+    for path in ("/api", "/api/v1/nothing", "/API/v1", "/healthz/a", "/readyz/a", "/metrics/a", "/openapi.json/a"):
+        response = await server.client.get(path, headers=BROWSER)
+        assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json"), path
+    for accepted in ("*/*", "application/json", "text/html;q=0, */*"):
+        response = await server.client.get("/nothing", headers={"Accept": accepted})
+        assert response.headers["content-type"] == "application/problem+json", accepted
+    posted = await server.client.post("/nothing", headers=BROWSER)
+    assert posted.headers["content-type"] == "application/problem+json"
+    assert "<html" not in (await server.client.get("/links/nothing/at/all", headers=BROWSER)).text
+
+
 async def test_without_the_setting_there_is_no_page(tmp_path):
     async with serving(tmp_path) as server:
         assert (await server.client.get("/")).status_code == 404
+        assert "<html" not in (await server.client.get("/nothing", headers=BROWSER)).text
         assert (await server.client.get(f"/assets/{BUILD}/app.js")).status_code == 404
         assert (await server.ok("/ui/boot"))["build"] == ""
 
 
+@pytest.mark.slow
 async def test_under_a_prefix_everything_is_asked_for_below_it(tmp_path):
     options = Options(ui=True, public_url='https://example.org/te"am/perdure/')
     async with serving(tmp_path, options=options) as server:
@@ -121,12 +150,33 @@ async def test_pages_need_no_credential_and_what_they_show_does(tmp_path):
         assert (await server.get("/runs", headers=bearer())).status_code == 200
 
 
-async def test_an_open_server_shows_its_pages_only_by_a_name_of_this_machine(server):
-    response = await server.client.get("/", headers={"Host": "evil.example"})
-    assert (response.status_code, response.json()["code"]) == (421, "wrong_host") or response.status_code in (400, 403)
+ELSEWHERE = [
+    "evil.example",
+    "x@localhost",
+    "evil.example:80@127.0.0.1",
+    "localhost/x",
+    "localhost?",
+    "localhost:x",
+    "localhost#",
+    "::1",
+    "[::1",
+    "",
+]
+
+
+@attack("X26", "a name of another site that is read as one of this machine")
+@pytest.mark.parametrize("host", ELSEWHERE)
+async def test_an_open_server_shows_its_pages_only_by_a_name_of_this_machine(server, host):
+    response = await server.client.get("/", headers={"Host": host})
+    assert (response.status_code, response.json()["code"]) == (421, "wrong_host")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.8.9.1", "[::1]", "[::1]:8080"])
+async def test_an_open_server_is_called_by_any_name_of_this_machine(server, host):
+    assert (await server.client.get("/", headers={"Host": host})).status_code == 200
 
 
 async def test_the_first_question_is_answered_without_a_credential(server):
     found = await server.ok("/ui/boot")
     assert (found["auth"], found["build"]) == ("open", BUILD)
-    assert found.keys() == {"auth", "version", "build"}
+    assert found.keys() == {"auth", "version", "build", "dev"}

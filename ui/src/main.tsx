@@ -7,6 +7,7 @@ import { Loading } from "./kit/basics.tsx";
 import { Problem } from "./kit/problem.tsx";
 import { startTicks } from "./kit/ticks.ts";
 import { go, href, listen, match, place } from "./router.ts";
+import Home from "./screens/home/Home.tsx";
 import Login from "./screens/login/Login.tsx";
 import Runs from "./screens/runs/Runs.tsx";
 import { readBoot, staleBuild } from "./shell/boot.ts";
@@ -18,13 +19,37 @@ type Names = Readonly<Record<string, string>>;
 type Screen = ComponentType<{ names: Names }>;
 
 const SCREENS: readonly (readonly [string, () => Promise<{ default: Screen }>])[] = [
+  ["/", () => Promise.resolve({ default: Home })],
   ["/runs", () => Promise.resolve({ default: Runs })],
   ["/login", () => Promise.resolve({ default: Login })],
+  ["/welcome", () => import("./screens/welcome/Page.tsx")],
+  ["/workers", () => import("./screens/workers/Workers.tsx")],
+  ["/queues/{queue}", () => import("./screens/workers/Workers.tsx")],
+  ["/triggers", () => import("./screens/triggers/Triggers.tsx")],
+  ["/triggers/{name}", () => import("./screens/triggers/Triggers.tsx")],
+  ["/schedules", () => import("./screens/triggers/Calendar.tsx")],
+  ["/search", () => import("./screens/search/Search.tsx")],
+  ["/admin", () => import("./screens/admin/Admin.tsx")],
+  ["/admin/{part}", () => import("./screens/admin/Admin.tsx")],
+  ["/settings", () => import("./screens/settings/Settings.tsx")],
   ["/runs/{run_id}", () => import("./screens/run/Run.tsx")],
+  ["/approvals", () => import("./screens/approvals/Approvals.tsx")],
+  ["/approvals/{approval_id}", () => import("./screens/approvals/Approvals.tsx")],
+  ["/dead-letters", () => import("./screens/letters/Letters.tsx")],
+  ["/dead-letters/{dead_letter_id}", () => import("./screens/letters/Letters.tsx")],
+  ["/workflows", () => import("./screens/workflows/Workflows.tsx")],
+  ["/runs/{run_id}/print", () => import("./screens/print/Print.tsx")],
+  ["/runs/{run_id}/edit", () => import("./screens/editor/LivePatch.tsx")],
+  ["/workflows/new", () => import("./screens/editor/Editor.tsx")],
+  ["/workflows/{name}/edit", () => import("./screens/editor/Editor.tsx")],
+  ["/workflows/{name}", () => import("./screens/workflows/Workflow.tsx")],
+  ["/workflows/{name}/diff", () => import("./screens/workflows/Diff.tsx")],
+  ["/workflows/{name}/start", () => import("./screens/workflows/Start.tsx")],
 ];
 
 /** What is small and seen first comes with the page; the others when they are first shown. */
 const loaded = new Map<string, Screen>([
+  ["/", Home],
   ["/runs", Runs],
   ["/login", Login],
 ]);
@@ -56,9 +81,6 @@ function Lazy({ pattern, names, load }: { pattern: string; names: Names; load: (
 function App() {
   const { path } = place.value;
   useEffect(() => {
-    if (path === "/") go(href("/runs"), { replace: true });
-  }, [path]);
-  useEffect(() => {
     if (!needsLogin.value || path === "/login") return;
     const next = path + (place.peek().query.size ? `?${place.peek().query}` : "");
     go(href("/login", { next: path === "/" ? undefined : next }), { replace: true });
@@ -67,14 +89,15 @@ function App() {
     const names = match(pattern, path);
     if (names) return <Lazy key={pattern} pattern={pattern} names={names} load={load} />;
   }
-  if (path === "/") return null;
   return (
-    <div class="empty">
-      <h1>{words.noScreen.title}</h1>
-      <p>
-        <a href={href("/runs")}>{words.noScreen.next}</a>
-      </p>
-    </div>
+    <section class="screen">
+      <div class="empty">
+        <h1>{words.noScreen.title}</h1>
+        <p>
+          <a href={href("/")}>{words.noScreen.next}</a>
+        </p>
+      </div>
+    </section>
   );
 }
 

@@ -22,6 +22,7 @@ from perdure.api import (
     audit,
     boot,
     dead_letters,
+    events,
     hooks,
     keys,
     links,
@@ -32,6 +33,7 @@ from perdure.api import (
     runs,
     sessions,
     system,
+    triggers,
     workflows,
 )
 from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
@@ -56,6 +58,8 @@ NOUNS: tuple[Routes, ...] = (
     approvals.routes,
     hooks.routes,
     dead_letters.routes,
+    triggers.routes,
+    events.routes,
     system.routes,
     keys.routes,
     sessions.routes,
@@ -88,10 +92,13 @@ def create_app(
             connections=Bounds(connections=settings.max_connections, per_address=settings.max_connections_per_address),
             streams_per_key=settings.max_streams_per_key,
             streams_per_tenant=settings.max_streams_per_tenant,
+            hook_max_bytes=settings.hook_max_bytes,
+            hook_rate=settings.hook_rate,
             auth=settings.auth,
             ui=settings.ui,
         )
     site = Site(engine, options or Options(), authenticator, limiter)
+    nouns = list(nouns)
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
     for endpoint in endpoints:
         check_declared(endpoint)
@@ -105,9 +112,12 @@ def create_app(
     app.state.site = site
     app.state.document = cache(lambda: make_document(endpoints))
     app.state.build = ""
+    app.state.interface = None
+    app.state.dev = any(noun.tag == "dev" for noun in nouns)
     if site.options.ui:
         interface = Interface(site.options.public_url)
         app.state.build = interface.build
+        app.state.interface = interface
         app.router.routes.extend(interface.routes())
     return app
 
@@ -146,6 +156,10 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     except PerdureError as refused:
         answer = refused
     site.metrics.unrouted(request.method, answer.status)
+    interface: Interface | None = request.app.state.interface
+    page = interface.show_nothing(request) if interface is not None and isinstance(answer, NoRoute) else None
+    if page is not None:
+        return page
     response = problem(answer, request_id)
     if answer.status == 405:
         response.headers.update(error.headers or {})

@@ -56,6 +56,8 @@ class RequestBody:
         self.size = 0
         self.data: bytes | None = None
         """The body; None until it has been read."""
+        self.most = bodies.public_each
+        """The most bytes of it, where the caller shows no credential."""
 
     @property
     def is_public(self) -> bool:
@@ -73,8 +75,7 @@ class RequestBody:
         self.size += size
 
     def _check(self, size: int) -> None:
-        most = self._bodies.public_each
-        if self.is_public and size > most:
+        if self.is_public and size > self.most:
             raise TooLarge(
-                f"the body has more than {most} bytes, the maximum without a credential; send a smaller one, or a credential"
+                f"the body has more than {self.most} bytes, the maximum without a credential; send a smaller one, or a credential"
             )

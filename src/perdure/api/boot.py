@@ -17,6 +17,8 @@ class Boot(View, frozen=True, kw_only=True):
     version: str
     build: str
     """The build of the web interface; empty where the server has none."""
+    dev: bool
+    """Whether this is `perdure dev` on this machine: it has a sample, and a process that may be killed."""
 
 
 @routes.get("/ui/boot", None, Boot)
@@ -27,4 +29,5 @@ async def boot(call: Call) -> Any:
         "auth": "open" if call.site.open else options.auth,
         "version": version("perdure"),
         "build": call.request.app.state.build,
+        "dev": call.request.app.state.dev,
     }

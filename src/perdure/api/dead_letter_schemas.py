@@ -26,6 +26,8 @@ class DeadLetter(View, frozen=True, kw_only=True):
     """The principal that requeued or discarded the dead letter."""
     workflow: Maybe[str | None] = UNSET
     """The workflow of its run, in lists and alone."""
+    trigger: Maybe[str] = UNSET
+    """The trigger whose `item` this is: it could start no run."""
 
 
 class DeadLetterDetails(DeadLetter, frozen=True, kw_only=True):

@@ -8,9 +8,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from perdure.access import Permission
 from perdure.api import dead_letter_schemas as s
+from perdure.api.action_schemas import Preview
 from perdure.api.approvals import Id
 from perdure.api.endpoints import Call, Routes, hash_of
-from perdure.api.parameters import Limit, Text
+from perdure.api.parameters import DryRun, Limit, Text
 from perdure.api.request_reader import Body, Query
 from perdure.service.dead_letters import As
 from perdure.service.errors import Invalid, Trouble
@@ -59,6 +60,7 @@ async def counts(call: Call, query: CountDeadLetters) -> Any:
 
 class Filter(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_id: Id | None = None
+    workflow: Text | None = None
     node: Annotated[str, Meta(max_length=200)] | None = None
     code: Annotated[str, Meta(description="The code of the error.", max_length=200)] | None = None
     expected: (
@@ -67,7 +69,8 @@ class Filter(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
     def given(self) -> dict[str, Any]:
-        return {"run_id": self.run_id, "node": self.node, "code": self.code, "expected": self.expected}
+        about = {"run_id": self.run_id, "workflow": self.workflow, "node": self.node, "code": self.code}
+        return {**about, "expected": self.expected}
 
 
 class DiscardMany(Filter, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):
@@ -113,9 +116,16 @@ async def requeue(call: Call, body: Requeue) -> Any:
 
 class Discard(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):
     as_: Annotated[As, Meta(description="What the node counts as from then on.")] = "skip"
+    dry_run: DryRun = False
 
 
-@routes.post("/dead-letters/{dead_letter_id}/discard", OPERATE, s.DeadLetter, needs_body=False)
+@routes.post("/dead-letters/{dead_letter_id}/discard", OPERATE, s.DeadLetter | Preview, needs_body=False)
 async def discard(call: Call, body: Discard) -> Any:
-    """Give up a dead letter: its node counts as skipped, as failed, or as failed with the run going on."""
+    """Give up a dead letter: its node counts as skipped, as failed, or as failed with the run going on.
+
+    With `dry_run` nothing changes: the answer says what would happen to the run.
+    """
+    if body.dry_run:
+        call.noted = {"dry_run": True}
+        return await call.service.dead_letters.preview_discard(call.path("dead_letter_id"), as_=body.as_)
     return await call.service.dead_letters.discard(call.path("dead_letter_id"), as_=body.as_)

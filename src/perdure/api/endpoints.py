@@ -21,7 +21,7 @@ from perdure.api.bodies import BODY
 from perdure.api.compression import compressed
 from perdure.api.parameters import idempotency_key
 from perdure.api.problem_details import Broken, problem
-from perdure.api.request_reader import Body, NoQuery, Query, read_body, read_query
+from perdure.api.request_reader import AnyQuery, Body, NoQuery, Query, read_body, read_query
 from perdure.api.revalidation import is_known
 from perdure.api.site import Site
 from perdure.errors import NotFound, PerdureError
@@ -39,6 +39,7 @@ PUBLIC = frozenset(
         "/openapi.json",
         "/links/{token}",
         f"{PREFIX}/hooks/approvals/{{approval_id}}",
+        f"{PREFIX}/hooks/{{hook}}",
         f"{PREFIX}/session",
         f"{PREFIX}/ui/boot",
     }
@@ -235,9 +236,12 @@ async def _execute(site: Site, endpoint: Endpoint, request: Request, request_id:
 
 async def _call(site: Site, endpoint: Endpoint, request: Request, request_id: str, principal: Principal) -> Response:
     arguments: dict[str, Any] = {}
-    query = read_query(endpoint.query, request.query_params.multi_items())
-    if endpoint.query is not NoQuery:
-        arguments["query"] = query
+    if endpoint.query is AnyQuery:
+        arguments["query"] = AnyQuery()
+    else:
+        query = read_query(endpoint.query, request.query_params.multi_items())
+        if endpoint.query is not NoQuery:
+            arguments["query"] = query
     if endpoint.body is not None:
         arguments["body"] = await read_body(request, endpoint.body, required=endpoint.needs_body)
     call = Call(site, request, principal, request_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from perdure.api.trigger_metrics import TriggerMetrics
 from perdure.kernel import events as e
 from perdure.kernel.state import State
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+HOOK_OUTCOMES = (
+    *("taken", "duplicate", "filtered", "parked", "full", "rate", "unreadable"),
+    *("unknown", "missing", "signature", "old", "secret"),
+)
 _ENDS = {
     "run.completed": "completed",
     "run.failed": "failed",
@@ -38,6 +43,11 @@ class Metrics:
             "perdure_http_request_seconds", "Time to an answer", ("route",), buckets=_BUCKETS, registry=registry
         )
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._triggers = TriggerMetrics(registry)
+        hooks = Counter(
+            "perdure_hooks", "Deliveries to webhooks, by what became of them", ("outcome",), registry=registry
+        )
+        self._hooks = {name: hooks.labels(name) for name in HOOK_OUTCOMES}
         self._streams = Gauge("perdure_streams", "Live streams of events that are open", registry=registry)
         events = Counter("perdure_events", "Events decided by this process", ("type",), registry=registry)
         self._events = {name: events.labels(name) for name in e.TYPES}
@@ -59,6 +69,8 @@ class Metrics:
     def _heard(self, state: State, events: list[Any]) -> None:
         for event in events:
             self._events[event.type].inc()
+            if event.type.startswith("trigger.") or (event.type == "node.retrying" and event.node in state.triggers):
+                self._triggers.heard(state, event)
             if event.type in _ENDS:
                 self._ended[event.type].inc()
 
@@ -76,10 +88,16 @@ class Metrics:
         known = method if method in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS") else "other"
         self._requests.labels(known, "none", str(status)).inc()
 
+    def hook(self, outcome: str) -> None:
+        """Count a delivery to a webhook: what became of it, or why it was refused."""
+        self._hooks[outcome].inc()
+
     def streaming(self, change: int) -> None:
         self._streams.inc(change)
 
     def text(self) -> bytes:
         worker = self._engine.worker
         self._running.set(0 if worker is None else len(worker.running))
+        coordinator = self._engine.coordinator
+        self._triggers.sum_up(lambda run_id: coordinator is not None and coordinator.share.holds(run_id))
         return generate_latest(self._registry)

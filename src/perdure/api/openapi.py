@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -35,7 +35,9 @@ _SIGNED = {
 PATH_PARAMETERS: dict[str, str] = {
     "run_id": "Which run.",
     "node": "Which node, by its id in the definition.",
-    "name": "The name of a workflow.",
+    "name": "The name of a workflow, a trigger or a node type.",
+    "number": "Which item, by its number.",
+    "hook": "The last part of the address of a webhook.",
     "alias": "A name for a version.",
     "approval_id": "Which approval.",
     "dead_letter_id": "Which dead letter.",
@@ -73,7 +75,8 @@ def make_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 def _components(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     types: list[Any] = [ProblemDetails]
     for endpoint in endpoints:
-        types += [one for one in endpoint.answers.values() if one is not None and not isinstance(one, str)]
+        answers = [one for one in endpoint.answers.values() if one is not None and not isinstance(one, str)]
+        types += [one for answer in answers for one in get_args(answer) or (answer,)]
         types += [one for one in (endpoint.body, endpoint.signed) if one is not None]
     _, components = msgspec.json.schema_components(dict.fromkeys(types), ref_template=_REF)
     return dict(components)
@@ -128,6 +131,11 @@ def _answer(status: int, content: Any) -> dict[str, Any]:
         if status >= 400:  # a page for people; errors before the page is reached are problem details as everywhere
             found[_PROBLEM] = {"schema": _ref("ProblemDetails")}
         return {"description": "As it is", "content": found}
+    if kinds := get_args(content):  # which of them depends on what was asked
+        schema = {"anyOf": [_ref(one.__name__) for one in kinds]}
+        return {"description": "Done", "content": {"application/json": {"schema": schema}}}
+    if content is Any:  # whatever a user's workflow gave
+        return {"description": "A JSON value", "content": {"application/json": {"schema": {}}}}
     return {
         "description": inspect.getdoc(content)
         if isinstance(content.__doc__, str) and "(" not in content.__doc__

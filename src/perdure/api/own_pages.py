@@ -6,6 +6,7 @@ A browser adds the cookie by itself, so the cookie proves only who sits there. T
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from perdure.errors import PerdureError
 
 COOKIE = "__Host-perdure"
 _SAFE = {"GET", "HEAD"}
+_PLACE = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 _PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -64,10 +66,10 @@ def own_origins(request: Request, public_url: str) -> set[str]:
     who can change what http carries is not let into https."""
     origins = set()
     scheme, _, rest = public_url.partition("://")
-    if scheme.lower() == "https" or is_loopback(_hostname(rest)):
+    if scheme.lower() == "https" or is_loopback(read_host(rest.partition("/")[0])):
         origins.add(_normal(public_url))
     host = request.headers.get("host", "")
-    if is_loopback(_hostname(host)):
+    if is_loopback(read_host(host)):
         origins.add(_normal(f"http://{host}"))
     return origins - {""}
 
@@ -89,8 +91,8 @@ def _normal(origin: str) -> str:
     return f"{parts.scheme}://{place.removesuffix(_PORTS.get(parts.scheme, ' '))}" if place else ""
 
 
-def _hostname(place: str) -> str:
-    try:
-        return (urlsplit(f"//{place}").hostname or "").lower()
-    except ValueError:
-        return ""
+def read_host(place: str) -> str:
+    """The name in a header Host, in lower case and without the port; empty if it is anything but a host and a port. A place with a
+    user in it is none: programs differ in which part of that they take for the host."""
+    found = _PLACE.fullmatch(place)
+    return found[1].strip("[]").lower() if found else ""

@@ -16,6 +16,7 @@ from perdure.service.errors import Invalid, Trouble
 Limit = Annotated[int, Meta(description="At most so many.", ge=1, le=1000)]
 Sequence = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=2000)]
+DryRun = Annotated[bool, Meta(description="Only say what would happen.")]
 AFTER_DESCRIPTION = "Only events after this number."
 
 _KEY = re.compile(r"[!-~]{1,255}")

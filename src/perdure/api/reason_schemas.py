@@ -12,10 +12,22 @@ class AwaitedNode(View, frozen=True, kw_only=True):
     state: str
 
 
+class OpenAsk(View, frozen=True, kw_only=True):
+    """Something that a handler asked for and that has no answer yet."""
+
+    name: str
+    kind: str
+    """`approval`, `child`, `sleep` or `signal`."""
+    approval_id: Maybe[str] = UNSET
+    signal: Maybe[str] = UNSET
+    child: Maybe[str] = UNSET
+    until: Maybe[float] = UNSET
+
+
 class Obstacle(View, frozen=True, kw_only=True):
     code: str
     """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
-    `items`, `parked`, `running`, …; for a run also `quarantined`."""
+    `items`, `asks`, `parked`, `running`, …; for a run also `quarantined`."""
     node: Maybe[str] = UNSET
     """Which node it is, where the reason is that of the run."""
     item: Maybe[int] = UNSET
@@ -35,6 +47,8 @@ class Obstacle(View, frozen=True, kw_only=True):
     """How many items are under way."""
     error: Maybe[str | None] = UNSET
     """The code of its error."""
+    asks: Maybe[list[OpenAsk]] = UNSET
+    """What its handler asked for and waits for."""
     by: Maybe[str | None] = UNSET
     reason: Maybe[str | None] = UNSET
     """Why the run is paused or quarantined."""

@@ -45,6 +45,10 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A JSON object that is sent."""
 
 
+class AnyQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whatever a sender puts there; the handler reads it by itself."""
+
+
 class NoQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No parameters at all."""
 

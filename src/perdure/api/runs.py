@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from perdure.access import Permission
+from perdure.api import action_schemas as a
 from perdure.api import reason_schemas
 from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.event_stream import EventStream
 from perdure.api.lasting_answer import LastingAnswer, while_allowed
-from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence, Text, either, sequence
+from perdure.api.parameters import AFTER_DESCRIPTION, DryRun, Limit, Sequence, Text, either, sequence
 from perdure.api.request_reader import Body, Query, media_type, off_the_loop, read_bytes, read_json
+from perdure.api.usage_schemas import RunUsage
+from perdure.model.budgets import MOST_DOLLARS
+from perdure.model.money import MOST
 from perdure.service.errors import Invalid, Trouble
+from perdure.service.run_actions import Previewed
 from perdure.service.starts import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
 
 routes = Routes("runs")
@@ -33,6 +38,22 @@ Tags = Annotated[
 
 
 Mended = Annotated[dict[str, Any], Meta(description="A mended definition of the workflow; it is not registered.")]
+
+
+class GivenLimits(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the calls of a run may use. What is not given is not limited."""
+
+    usd: Annotated[float, Meta(description="Dollars.", ge=0, le=MOST_DOLLARS)] | None = None
+    tokens: Annotated[int, Meta(ge=0, le=MOST)] | None = None
+    calls: Annotated[int, Meta(ge=0, le=MOST)] | None = None
+    on_exceed: Annotated[
+        Literal["pause", "fail"] | None, Meta(description="What happens when it is used up; `pause` unless said.")
+    ] = None
+
+
+def as_given(budget: GivenLimits | None) -> dict[str, Any] | None:
+    given = {} if budget is None else msgspec.structs.asdict(budget)
+    return {name: amount for name, amount in given.items() if amount is not None} or None
 
 
 class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +83,7 @@ class StartRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=LONGEST_WAIT_SECONDS,
         ),
     ] = 0.0
+    budget: GivenLimits | None = None
     correlation_id: Annotated[
         str, Meta(description="What you call this work; children and tasks of the run have the same.", max_length=200)
     ] = ""
@@ -131,6 +153,7 @@ async def _start(call: Call, body: StartRun) -> Started:
         key=call.key,
         rollout_key=body.rollout_key,
         correlation_id=body.correlation_id,
+        budget=as_given(body.budget),
     )
 
 
@@ -309,15 +332,36 @@ class Reason(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Cancel(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     force: Annotated[bool, Meta(description="Do not wait for what is running, and undo nothing.")] = False
+    dry_run: DryRun = False
 
 
 class Nothing(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No keys; the body may be left out."""
 
 
-@routes.post("/runs/{run_id}/cancel", OPERATE, s.RunSummary, needs_body=False)
+class Tried(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    dry_run: DryRun = False
+
+
+@routes.get("/runs/{run_id}/actions", READ, a.RunActions)
+async def actions(call: Call) -> Any:
+    """Say what can be done with a run now: what each change would do, or why it is refused."""
+    return await call.service.runs.actions(call.path("run_id"))
+
+
+async def _preview(call: Call, action: Previewed, **about: Any) -> Any:
+    call.noted = {**(call.noted or {}), "dry_run": True}
+    return await call.service.runs.preview(call.path("run_id"), action, **about)
+
+
+@routes.post("/runs/{run_id}/cancel", OPERATE, s.RunSummary | a.Preview, needs_body=False)
 async def cancel(call: Call, body: Cancel) -> Any:
-    """Cancel a run: tasks that are being executed are told to stop, and no other node begins."""
+    """Cancel a run: tasks that are being executed are told to stop, and no other node begins.
+
+    With `dry_run`, here and at `retry`, `rerun` and `rollback`, nothing changes: the answer says what would happen.
+    """
+    if body.dry_run:
+        return await _preview(call, "cancel", force=body.force)
     return await call.service.runs.cancel(call.path("run_id"), reason=body.reason, force=body.force)
 
 
@@ -327,17 +371,36 @@ async def pause(call: Call, body: Reason) -> Any:
     return await call.service.runs.pause(call.path("run_id"), reason=body.reason)
 
 
+class ResumeRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    budget: GivenLimits | None = None
+
+
 @routes.post("/runs/{run_id}/resume", OPERATE, s.RunSummary, needs_body=False)
-async def resume(call: Call, body: Nothing) -> Any:
-    """Let a paused run continue."""
-    return await call.service.runs.resume(call.path("run_id"))
+async def resume(call: Call, body: ResumeRun) -> Any:
+    """Let a paused run continue.
+
+    A run that is paused because its budget is used up needs a larger one: `{"budget": {"usd": 10}}`. Limits that are not given
+    stay. Without it the answer is 409 `budget_exhausted`.
+    """
+    return await call.service.runs.resume(call.path("run_id"), budget=as_given(body.budget))
+
+
+@routes.get("/runs/{run_id}/usage", READ, RunUsage)
+async def usage(call: Call) -> Any:
+    """What a run has used: tokens, calls and dollars, by node and by model.
+
+    `total` includes child runs, whose part is `children`, and calls without a known end, whose part is `unsettled`: their answer
+    broke off, or their worker died or was stopped, and the provider may have charged for them.
+    """
+    return await call.service.runs.usage(call.path("run_id"))
 
 
 class RetryRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     definition: Mended | None = None
+    dry_run: DryRun = False
 
 
-@routes.post("/runs/{run_id}/retry", OPERATE, s.RunSummary, needs_body=False)
+@routes.post("/runs/{run_id}/retry", OPERATE, s.RunSummary | a.Preview, needs_body=False)
 async def retry(call: Call, body: RetryRun) -> Any:
     """Try a failed run again: nodes that completed are kept, nodes that failed run again.
 
@@ -348,12 +411,16 @@ async def retry(call: Call, body: RetryRun) -> Any:
         call.principal.require(Permission.RUNS_PATCH)
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"definition": hash_of(body.definition)}
+    if body.dry_run:
+        return await _preview(call, "retry", definition=body.definition)
     return await call.service.runs.retry(call.path("run_id"), definition=body.definition, reason=body.reason)
 
 
-@routes.post("/runs/{run_id}/rollback", OPERATE, s.RunSummary, needs_body=False)
-async def rollback(call: Call, body: Nothing) -> Any:
+@routes.post("/runs/{run_id}/rollback", OPERATE, s.RunSummary | a.Preview, needs_body=False)
+async def rollback(call: Call, body: Tried) -> Any:
     """Undo a run that has ended: its compensators run, last node first."""
+    if body.dry_run:
+        return await _preview(call, "rollback")
     return await call.service.runs.rollback(call.path("run_id"))
 
 
@@ -375,9 +442,12 @@ class Rerun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         | None
     ) = None
     definition: Mended | None = None
+    dry_run: DryRun = False
 
 
-@routes.post("/runs/{run_id}/rerun", OPERATE, s.RunStarted, status=201, also={200: s.RunStarted}, needs_body=False)
+@routes.post(
+    "/runs/{run_id}/rerun", OPERATE, s.RunStarted, status=201, also={200: s.RunStarted | a.Preview}, needs_body=False
+)
 async def rerun(call: Call, body: Rerun) -> Answer:
     """Start a new run from an old one, with the definition the old run has now or with another.
 
@@ -388,6 +458,9 @@ async def rerun(call: Call, body: Rerun) -> Answer:
     if body.definition is not None or (body.from_node and body.inputs is not None):
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"given": hash_of([body.definition, body.inputs])}
+    if body.dry_run:
+        about = {"from_node": body.from_node, "inputs": body.inputs, "definition": body.definition}
+        return Answer(await _preview(call, "rerun", **about), 200)
     started = await call.service.runs.begin_rerun(
         call.path("run_id"), from_node=body.from_node, inputs=body.inputs, definition=body.definition, key=call.key
     )

@@ -1,7 +1,7 @@
 """The types of answers, for the OpenAPI document and its readers. Nothing is converted with them.
 
 The views themselves are made in `perdure.service` and `perdure.kernel.run_view`. Fields that are not always there are `Maybe`.
-The types of approvals are in `approval_schemas.py`, those of dead letters in `dead_letter_schemas.py`.
+The types of approvals are in `approval_schemas.py`, those of dead letters in `dead_letter_schemas.py`, and so on.
 """
 
 from __future__ import annotations
@@ -202,6 +202,8 @@ class Run(View, frozen=True, kw_only=True):
     at: Maybe[int] = UNSET
     patches: Maybe[int] = UNSET
     """How often its definition was changed, by a patch or with a retry, since it began with that version."""
+    origin: Maybe[str] = UNSET
+    """The run that it was rerun from or continues."""
     continued_as: Maybe[str] = UNSET
     quarantined: Maybe[str] = UNSET
     problems: Maybe[list[str]] = UNSET
@@ -347,16 +349,6 @@ class RunImported(View, frozen=True, kw_only=True):
 # -- workflows ---------------------------------------------------------------------------------------------------------
 
 
-class Registered(View, frozen=True, kw_only=True):
-    name: str
-    version: int
-    hash: str
-    created: bool
-    """False if this definition was a version already."""
-    problems: list[Problem]
-    """The warnings of the compiler."""
-
-
 class Validated(View, frozen=True, kw_only=True):
     valid: bool
     hash: str | None
@@ -370,10 +362,6 @@ class DefinitionChanges(View, frozen=True, kw_only=True):
     edges_added: list[str]
     edges_removed: list[str]
     workflow: list[Difference]
-
-
-class Patched(Registered, frozen=True, kw_only=True):
-    changes: DefinitionChanges
 
 
 class WorkflowDiff(DefinitionChanges, frozen=True, kw_only=True):
@@ -479,45 +467,6 @@ class NodeTypeItem(View, frozen=True, kw_only=True):
 
 class NodeTypePage(View, frozen=True, kw_only=True):
     items: list[NodeTypeItem]
-    next_cursor: str | None
-
-
-class Worker(View, frozen=True, kw_only=True):
-    worker: str
-    state: Literal["alive", "dead"]
-    """Dead if the worker was silent for `worker_dead_seconds`: its tasks are tried again."""
-    host: str | None
-    """The host; like `pid` and `running`, null without the permission `system:operate`."""
-    pid: int | None
-    queues: list[str]
-    types: list[str]
-    slots: int
-    running: int | None
-    silent_seconds: float
-    lag_seconds: float
-
-
-class WorkerPage(View, frozen=True, kw_only=True):
-    items: list[Worker]
-    next_cursor: str | None
-
-
-class Queue(View, frozen=True, kw_only=True):
-    queue: str
-    workers: int
-    """The number of workers that are alive."""
-    slots: int
-    running: int | None
-    """The tasks that run. Like `waiting` and `backlog` it counts those of all tenants: null without the permission
-    `system:operate`."""
-    waiting: int | None
-    """Tasks that were sent and that no worker has taken."""
-    backlog: int | None
-    """Tasks the answering process has not sent yet: as many are out as the slots could take, or a limit is reached."""
-
-
-class QueuePage(View, frozen=True, kw_only=True):
-    items: list[Queue]
     next_cursor: str | None
 
 

@@ -72,11 +72,17 @@ def check_address(app: Starlette, host: str) -> None:
 
 
 async def serve(
-    app: Starlette, host: str, port: int, ready: Callable[[int], None], stop: asyncio.Event | None = None
+    app: Starlette,
+    host: str,
+    port: int,
+    ready: Callable[[int], None],
+    stop: asyncio.Event | None = None,
+    listening: socket.socket | None = None,
 ) -> None:
-    """Serve until `stop` is set. `ready` is called with the port when requests are taken."""
+    """Serve until `stop` is set. `ready` is called with the port when requests are taken. A `listening` socket that another
+    process keeps open is used instead of a new one, and stays open."""
     check_address(app, host)
-    bound = bind(host, port)
+    bound = bind(host, port) if listening is None else listening.dup()
     # Asked now: a server that is told to stop while it starts has closed the socket before it is ready.
     found = bound.getsockname()[1]
     config = uvicorn.Config(

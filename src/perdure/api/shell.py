@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.access.authenticator import is_loopback
+from perdure.api.own_pages import read_host
 from perdure.api.problem_details import BadHeader, BadQuery, CrossOrigin, TooLarge, WrongHost, WrongType, problem
 from perdure.api.site import Site
 from perdure.errors import PerdureError
@@ -79,7 +80,7 @@ class Shell:
         if headers.get(b"content-encoding", "identity").lower() not in ("", "identity"):
             raise WrongType("compressed bodies are not accepted; send the body without Content-Encoding")
         host = headers.get(b"host", "")
-        name = _hostname(host)
+        name = read_host(host)
         if self._site.open and not is_loopback(name) and name not in options.hosts:
             raise WrongHost(
                 "this server has no authentication, so it answers only where it is called by a name of this machine, such as 127.0.0.1"
@@ -102,13 +103,6 @@ def _check_query(query: bytes) -> None:
     count = query.count(b"&") + 1
     if count > MOST_PARAMETERS:
         raise BadQuery(f"the query has {count} parameters; the maximum is {MOST_PARAMETERS}")
-
-
-def _hostname(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
 
 
 def _netloc(origin: str) -> str:

@@ -28,6 +28,7 @@ from perdure.api.own_pages import check_own_page, read_cookie
 from perdure.api.protocol import Bounds
 from perdure.api.readiness import Readiness
 from perdure.engine import Engine
+from perdure.service.overview import Overviews
 from perdure.service.tenancy import archive_of
 
 MIB = 1024 * 1024
@@ -55,6 +56,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     streams_per_tenant: int = 400
     auth: Literal["open", "keys", "jwt", "keys,jwt"] = "keys"
     """What a server that is not open asks for; the web interface words its login by it."""
+    hook_max_bytes: int = MIB
+    """The largest body of a delivery to a webhook."""
+    hook_rate: float = 100.0
+    """Deliveries a second to one webhook."""
     ui: bool = False
     """Whether the web interface is served at `/`."""
 
@@ -74,7 +79,9 @@ class Site:
         self.bodies = Bodies(options.public_body_bytes, options.public_bodies_bytes, options.tenant_bodies_bytes)
         self.failures = Failures(engine.clock)
         self.logins = Buckets(engine.clock, LOGINS_PER_MINUTE / 60, LOGINS_PER_MINUTE)
+        self.hook_rates = Buckets(engine.clock, options.hook_rate)
         self.readiness = Readiness(engine)
+        self.overviews = Overviews()
         self.places = Places(options.streams_per_key, options.streams_per_tenant)
         self.nobody = make_principal(tenant="", name="nobody", kind="link", roles=())
         """The principal of calls to public endpoints: it may do nothing and owns nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -15,9 +15,11 @@ from perdure.api.blob_schemas import BlobPut, BlobStat
 from perdure.api.byte_ranges import wanted_range
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
+from perdure.api.overview_schemas import Overview
 from perdure.api.request_reader import Query, media_type, read_bytes
 from perdure.api.revalidation import is_known
 from perdure.api.search_schemas import Found
+from perdure.api.worker_schemas import QueuePage, WorkerPage
 from perdure.service.system import count_workers
 
 routes = Routes("system")
@@ -37,6 +39,20 @@ async def search(call: Call, query: Search) -> Any:
     """Search runs by the beginning of their id (four characters or more), workflows by a part of their name, and pending approvals by a part
     of their id, node, workflow or approvers. Kinds that you may not read are empty."""
     return await call.service.system.search(query.q, limit=query.limit)
+
+
+class Look(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    span: Annotated[Literal["1h", "24h", "7d"], Meta(description="How far back the figures of runs go.")] = "24h"
+
+
+@routes.get("/overview", SYSTEM, Overview)
+async def overview(call: Call, query: Look) -> Any:
+    """Get what needs a person now, how runs did in a span of time, and the newest of them. It may be five seconds old.
+
+    Parts that you may not read are null or empty.
+    """
+    queues = call.service.system.queues
+    return await call.site.overviews.read(call.service.tenancy, query.span, lambda: queues().first())
 
 
 @outside.get("/healthz", None, s.Health)
@@ -87,13 +103,13 @@ async def node_type(call: Call) -> Any:
     return await call.service.system.node_type(call.path("name"))
 
 
-@routes.get("/workers", SYSTEM, s.WorkerPage)
+@routes.get("/workers", SYSTEM, WorkerPage)
 async def workers(call: Call) -> Any:
     """List the workers that execute tasks now."""
     return await call.service.system.workers().first()
 
 
-@routes.get("/queues", SYSTEM, s.QueuePage)
+@routes.get("/queues", SYSTEM, QueuePage)
 async def queues(call: Call) -> Any:
     """List the queues: how many tasks wait in each, and how many worker slots serve it."""
     return await call.service.system.queues().first()

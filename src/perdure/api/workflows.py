@@ -14,6 +14,7 @@ from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.graph_schemas import ValidatedWith
 from perdure.api.parameters import Limit, Text, either, moment
 from perdure.api.problem_details import BadBody
+from perdure.api.registered_schemas import Patched, Registered
 from perdure.api.request_reader import Body, Query, definition_format, off_the_loop, read_bytes, read_json
 from perdure.model.reader import Format
 from perdure.service.errors import Invalid, Trouble
@@ -33,7 +34,7 @@ class Paged(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-async def _read_definition(call: Call) -> tuple[bytes, Format]:
+async def read_definition(call: Call) -> tuple[bytes, Format]:
     data = await read_bytes(call.request)
     if not data:
         raise BadBody("the body is empty; send a definition", [Trouble("", "syntax", "the body is empty")])
@@ -47,16 +48,19 @@ async def _read_definition(call: Call) -> tuple[bytes, Format]:
 
 class Register(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Why = ""
+    triggers: Annotated[
+        bool, Meta(description="Apply its triggers, and pause those that the version before had and it has not.")
+    ] = True
 
 
-@routes.post("/workflows", WRITE, s.Registered, status=201, also={200: s.Registered}, sends=SENDS)
+@routes.post("/workflows", WRITE, Registered, status=201, also={200: Registered}, sends=SENDS)
 async def register(call: Call, query: Register) -> Answer:
-    """Register a definition: the body, as JSON or YAML.
+    """Register a definition: the body, as JSON or YAML. Its triggers are applied.
 
     201: it is a new version. 200: it is a version already, and stays that.
     """
-    data, kind = await _read_definition(call)
-    view = await call.service.workflows.register(data, format=kind, reason=query.reason)
+    data, kind = await read_definition(call)
+    view = await call.service.workflows.register(data, format=kind, reason=query.reason, triggers=query.triggers)
     call.object = f"{view['name']}@{view['version']}"
     return Answer(view, 201 if view["created"] else 200, {"Location": f"/api/v1/workflows/{view['name']}"})
 
@@ -73,7 +77,7 @@ class Validate(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @routes.post("/workflows/validate", READ, ValidatedWith, sends=SENDS, audited=False)
 async def validate(call: Call, query: Validate) -> Any:
     """Compile a definition only; every problem at once, with its path. Nothing is stored or executed."""
-    data, kind = await _read_definition(call)
+    data, kind = await read_definition(call)
     about: dict[str, Any] = {"graph": query.graph, "canonical": query.definition, "direction": query.direction}
     return await call.service.workflows.validate(data, format=kind, **about, opened=query.opened)
 
@@ -87,7 +91,7 @@ class PatchWorkflow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     dry_run: bool = False
 
 
-@routes.post("/workflows/{name}/patch", WRITE, s.Patched, status=200, also={201: s.Patched})
+@routes.post("/workflows/{name}/patch", WRITE, Patched, status=200, also={201: Patched})
 async def patch(call: Call, body: PatchWorkflow) -> Any:
     """Make the next version by a JSON Patch of the highest one.
 

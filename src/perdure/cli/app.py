@@ -21,6 +21,9 @@ HELPS = {
     "dlq": "Dead letters: nodes parked after they failed.",
     "workflows": "Workflows: what is registered, in which versions, under which names.",
     "triggers": "Triggers: what starts runs by itself.",
+    "schedules": "Schedules: the triggers that have moments.",
+    "llm-server": "A language model that follows a script, for tests and trials.",
+    "events": "Events: say what has happened, to all that listen.",
     "doctor": "Check that everything the database says is true.",
     "migrate": "Bring the database to the schema this version needs.",
     "gc": "Forget runs that ended long ago, and large values nothing names.",
@@ -49,6 +52,9 @@ COMMANDS = {
     "dlq": "perdure.cli.dlq:dlq",
     "workflows": "perdure.cli.workflows:workflows",
     "triggers": "perdure.cli.triggers:triggers",
+    "schedules": "perdure.cli.triggers:schedules",
+    "llm-server": "perdure.cli.llm_server:llm_server",
+    "events": "perdure.cli.events:events",
     "doctor": "perdure.cli.doctor:doctor",
     "migrate": "perdure.cli.migrate:migrate",
     "gc": "perdure.cli.gc:gc",
@@ -63,8 +69,8 @@ COMMANDS = {
 
 SECTIONS = {
     "Write and check": ("init", "validate", "schema", "graph", "simulate"),
-    "Run": ("run", "dev", "serve", "worker"),
-    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers"),
+    "Run": ("run", "dev", "serve", "worker", "llm-server"),
+    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules", "events"),
     "Look after": (
         "doctor",
         "migrate",

@@ -46,6 +46,9 @@ async def opened(db: str | None, *, new: bool = False) -> AsyncIterator[Engine]:
             f"there is no database {file}; `perdure run FILE` makes one here, --db or PERDURE_DATABASE_URL names another"
         )
     engine = await open_engine(settings)
+    engine.drives_triggers = (
+        False  # a command does what it is asked to; what is due is for `perdure dev` or `perdure serve`
+    )
     try:
         yield engine
     finally:

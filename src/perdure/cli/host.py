@@ -10,7 +10,8 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from perdure import clock as clocks
 from perdure import functions
@@ -20,6 +21,7 @@ from perdure.errors import StoreUnavailable
 from perdure.runtime.patience import first_of
 
 if TYPE_CHECKING:
+    from perdure.cli.keeper import Kept
     from perdure.engine import Engine
     from perdure.settings import Settings
 
@@ -70,15 +72,21 @@ def _is_ctrl_c(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-async def host(settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS) -> None:
-    """Host an engine until SIGTERM or Ctrl-C; a second signal ends the process at once."""
+async def host(
+    settings: Settings, begin: Begin, *, grace_seconds: float = GRACE_SECONDS, kept: Kept | None = None
+) -> None:
+    """Host an engine until SIGTERM or Ctrl-C; a second signal ends the process at once. In a process that another one keeps
+    (`kept`), what both are told counts once."""
     log_lines.configure(settings)
     if (modules := settings.allowed_modules) is not None:
         functions.restrict(modules)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    stopper = _Stopper(stop)
     for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, _stop, stop, one)
+        loop.add_signal_handler(one, stopper.tell, "here", one)
+    if kept is not None:
+        kept.listen(partial(stopper.tell, "parent"))
     pause = FIRST_PAUSE_SECONDS
     while not stop.is_set():
         engine = await _open(settings, stop)
@@ -149,8 +157,17 @@ async def _open(settings: Settings, stop: asyncio.Event) -> Engine | None:
     return None
 
 
-def _stop(stop: asyncio.Event, which: signal.Signals) -> None:
-    if stop.is_set():
-        raise _LeaveAtOnce(128 + which)
-    say("Stopping: what runs now has its grace. Again to leave at once.")
-    stop.set()
+class _Stopper:
+    """Signals come here, or to the process that keeps this one, or to both: the second that comes the same way is a second one."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._told = {"here": 0, "parent": 0}
+
+    def tell(self, way: Literal["here", "parent"], which: signal.Signals) -> None:
+        self._told[way] += 1
+        if self._told[way] > 1:
+            raise _LeaveAtOnce(128 + which)
+        if not self._stop.is_set():
+            say("Stopping: what runs now has its grace. Again to leave at once.")
+            self._stop.set()

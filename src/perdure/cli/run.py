@@ -275,7 +275,7 @@ class LocalRun(Session):
         service = self._service(engine)
         here = not engine.distributed and self.source.path is not None  # a path means something on one machine only
         origin = describe_origin(str(self.source.path)) if here else ""
-        registered = await service.workflows.register(compiled, reason=origin)
+        registered = await service.workflows.register(compiled, reason=origin, triggers=False)
         await warn_of_namesake(service, self.source, registered)
         return registered
 
@@ -317,6 +317,7 @@ class LocalRun(Session):
         from perdure.cli.others import look_around, tell
 
         engine.others = "none" if self.only else "uncrashed"
+        engine.drives_triggers = False
         others = await look_around(engine, self.run_id)
         if not await engine.hold(work=work):
             return False

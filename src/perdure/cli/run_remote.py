@@ -76,7 +76,7 @@ class RemoteRun(Session):
 
     async def _push(self, compiled: Compiled) -> Any:
         assert compiled.definition is not None
-        return await self.client.workflows.register(compiled.definition)
+        return await self.client.workflows.register(compiled.definition, triggers=False)
 
     async def adopt_existing(self, run_id: str, inputs: dict[str, Any] | None) -> None:
         """Follow a run that exists, if it has the same workflow and the same inputs."""

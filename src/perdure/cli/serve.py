@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ from perdure.cli.group import db_option, debug_option
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from perdure.api.endpoints import Routes
     from perdure.engine import Engine
     from perdure.settings import Settings
 
@@ -57,12 +59,16 @@ async def serve_api(
     port: int,
     stop: asyncio.Event,
     ready: Callable[[Starlette, str], None] | None = None,
+    *,
+    listening: socket.socket | None = None,
+    more: Iterable[Routes] = (),
 ) -> None:
-    """Serve the API until the event. `ready` is told where it listens."""
+    """Serve the API, with `more` routes, until the event. `ready` is told where it listens, which may be a socket that is open."""
     from perdure.api import create_app
+    from perdure.api.app import NOUNS
     from perdure.api.server import serve as listen
 
-    app = create_app(engine, settings)
+    app = create_app(engine, settings, nouns=(*NOUNS, *more))
 
     def tell(found: int) -> None:
         where = f"http://{f'[{host}]' if ':' in host else host}:{found}"
@@ -70,7 +76,7 @@ async def serve_api(
         if ready is not None:
             ready(app, where)
 
-    await listen(app, host, port, tell, stop)
+    await listen(app, host, port, tell, stop, listening)
 
 
 def need_both(settings: Settings, command: str) -> None:

@@ -92,11 +92,17 @@ def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compile
 
 def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> Compiled:
     """Add problems that the compiler cannot see, with their lines: conditions, schemas, configs of node types."""
+    from perdure.model.compilation import has_triggers
     from perdure.model.placement import place
     from perdure.nodes import installed
     from perdure.nodes.config_checks import find_more_problems, joined
 
     problems = find_more_problems(compiled, installed())
+    if has_triggers(compiled):
+        from perdure.clock import system
+        from perdure.triggers import declarations
+
+        problems += declarations.find_problems(compiled, system.now())
     return joined(compiled, problems if data is None else place(problems, data, kind))
 
 

@@ -21,17 +21,26 @@ import_option = click.option(
 
 
 @click.command(short_help="Execute tasks of some queues.")
-@click.option("--queues", default="default", show_default=True, metavar="A,B", help="Which queues to take tasks from.")
+@click.option(
+    "--queues", default="default,triggers", show_default=True, metavar="A,B", help="Which queues to take tasks from."
+)
 @click.option("--types", default="", metavar="T,U", help="Only nodes of these types; default: all this process has.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 10_000), default=CONCURRENCY, show_default=True, help="Tasks at once."
 )
 @click.option("--name", default="", metavar="NAME", help="What to call this worker; default: a new name each time.")
+@click.option(
+    "--device", default="", metavar="N", help="The one GPU that this process sees (CUDA_VISIBLE_DEVICES, ctx.device)."
+)
 @import_option
 @db_option
 @debug_option
-def worker(queues: str, types: str, concurrency: int, name: str, modules: tuple[str, ...], db: str | None) -> None:
+def worker(
+    queues: str, types: str, concurrency: int, name: str, device: str, modules: tuple[str, ...], db: str | None
+) -> None:
     """Execute tasks of some queues: those whose node type, and whose function where it is named alone, this process has.
+
+    One worker per GPU: `perdure worker --queues gpu --device 0 --concurrency 1`.
 
     On SIGTERM it takes nothing more, gives what runs ten seconds and hands the rest back.
     """
@@ -39,15 +48,21 @@ def worker(queues: str, types: str, concurrency: int, name: str, modules: tuple[
     from perdure.cli.host import host as keep
     from perdure.cli.host import run
     from perdure.cli.source import import_modules
+    from perdure.settings import show_device
 
     settings = load_settings(db)
     need_both(settings, "worker")
+    if device:
+        show_device(device)  # before a module of tasks is imported that looks for devices
     import_modules(modules, "-")
 
     async def begin(engine: Engine, stop: asyncio.Event) -> None:
-        await engine.work(queues=_names(queues), types=_names(types), worker_id=name, concurrency=concurrency)
-        assert engine.worker is not None
-        say(f"Worker {engine.worker.worker_id} takes tasks of {', '.join(_names(queues))}.")
+        await engine.work(
+            queues=_names(queues), types=_names(types), worker_id=name, concurrency=concurrency, device=device
+        )
+        worker = engine.worker or engine.poller
+        assert worker is not None
+        say(f"Worker {worker.worker_id} takes tasks of {', '.join(_names(queues))}.")
         await stop.wait()
 
     run(keep(settings, begin))

@@ -108,7 +108,7 @@ def show(reference: str, where: Where, as_json: bool) -> None:
     echo(as_yaml(_in_order(view["definition"])))
 
 
-_FIRST = ("name", "description", "inputs", "nodes", "edges", "outputs", "limits", "on_failure", "endless")
+_FIRST = ("name", "description", "inputs", "nodes", "edges", "outputs", "limits", "on_failure", "endless", "triggers")
 _FIRST_OF_NODES = (
     "id",
     "type",
@@ -167,7 +167,8 @@ def versions(name: str, limit: int, cursor: str | None, where: Where, as_json: b
 def push(file: str, reason: str, where: Where, as_json: bool) -> None:
     """Register the workflow in FILE (YAML, JSON, FILE.py[:workflow] or module:workflow; - reads standard input).
 
-    A changed definition is the next version, the same one the version it has. Runs keep the version they started with.
+    A changed definition is the next version, the same one the version it has. Runs keep the version they started with. The triggers
+    of the workflow are applied; those that it no longer has are paused.
     """
     from perdure.cli.problems import count, show_problems
     from perdure.cli.source import read_source
@@ -187,11 +188,14 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
     if as_json:
         print_json(view)
     else:
+        from perdure.cli.own_triggers import say_own
         from perdure.cli.refusals import show_warnings
+        from perdure.cli.triggers import address_of
 
         show_warnings(source, view["problems"], source.compiled.problems if here else ())
         word = "is now" if view["created"] else "was already"
         echo(f"{view['name']} {word} version {view['version']}")
+        say_own(view["triggers"], lambda one: address_of(where, one))
 
 
 def _push(where: Where, source: Source, reason: str) -> View | None:
@@ -212,7 +216,7 @@ def _push(where: Where, source: Source, reason: str) -> View | None:
         return view  # type: ignore[no-any-return]
 
     try:
-        return _ask(where, register, make=True)
+        return asyncio.run(ask(where, register, make=True))
     except click.UsageError as error:
         if not refused_for(error):
             raise
@@ -262,6 +266,10 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
     else:
         word = "is now" if view["created"] else "was already"
         echo(f"{view['name']} {word} version {view['version']}")
+        from perdure.cli.own_triggers import say_own
+        from perdure.cli.triggers import address_of
+
+        say_own(view["triggers"], lambda one: address_of(where, one))
 
 
 # -- aliases -----------------------------------------------------------------------------------------------------------

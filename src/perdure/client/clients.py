@@ -12,12 +12,14 @@ from perdure.client.audit import AsyncAudit, Audit
 from perdure.client.blobs import AsyncBlobs, Blobs
 from perdure.client.conversation import PREFIX, Options
 from perdure.client.dead_letters import AsyncDeadLetters, DeadLetters
+from perdure.client.events import AsyncEvents, Events
 from perdure.client.http_calls import is_header
 from perdure.client.keys import AsyncKeys, Keys
 from perdure.client.runs import AsyncRuns, Runs
 from perdure.client.sessions import AsyncSessions, Sessions
 from perdure.client.sockets import AsyncSender, Sender, Verify
 from perdure.client.system import AsyncSystem, System
+from perdure.client.triggers import AsyncTriggers, Triggers
 from perdure.client.workflows import AsyncWorkflows, Workflows
 from perdure.errors import SettingsInvalid
 from perdure.settings import Settings
@@ -66,6 +68,14 @@ class Client:
     @cached_property
     def dead_letters(self) -> DeadLetters:
         return DeadLetters(self._sender)
+
+    @cached_property
+    def triggers(self) -> Triggers:
+        return Triggers(self._sender)
+
+    @cached_property
+    def events(self) -> Events:
+        return Events(self._sender)
 
     @cached_property
     def blobs(self) -> Blobs:
@@ -138,6 +148,14 @@ class AsyncClient:
     @cached_property
     def dead_letters(self) -> AsyncDeadLetters:
         return AsyncDeadLetters(self._sender)
+
+    @cached_property
+    def triggers(self) -> AsyncTriggers:
+        return AsyncTriggers(self._sender)
+
+    @cached_property
+    def events(self) -> AsyncEvents:
+        return AsyncEvents(self._sender)
 
     @cached_property
     def blobs(self) -> AsyncBlobs:

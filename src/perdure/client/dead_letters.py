@@ -57,17 +57,26 @@ class DeadLettersCalls:
         return post("dead-letters", dead_letter_id, "discard", body={"as": as_})
 
     @operation
+    def preview_discard(
+        self, dead_letter_id: str, *, as_: Literal["skip", "fail", "continue"] = "skip"
+    ) -> Call[v.Preview]:
+        """What giving the parked work up would do to its run, or why it is not possible. Nothing is changed."""
+        body = {"as": as_, "dry_run": True}
+        return post("dead-letters", dead_letter_id, "discard", body=body, repeatable=True)
+
+    @operation
     def requeue_many(
         self,
         *,
         run_id: str | None = None,
+        workflow: str | None = None,
         node: str | None = None,
         code: str | None = None,
         expected: int | None = None,
     ) -> Call[v.ManyChanged]:
         """Requeue all dead letters that match. Without `expected` they are only counted; with it, they are requeued if
         exactly so many match."""
-        body = given(run_id=run_id, node=node, code=code, expected=expected)
+        body = given(run_id=run_id, workflow=workflow, node=node, code=code, expected=expected)
         return post("dead-letters", "requeue", body=body, repeatable=expected is None)
 
     @operation
@@ -75,6 +84,7 @@ class DeadLettersCalls:
         self,
         *,
         run_id: str | None = None,
+        workflow: str | None = None,
         node: str | None = None,
         code: str | None = None,
         expected: int | None = None,
@@ -82,7 +92,7 @@ class DeadLettersCalls:
     ) -> Call[v.ManyChanged]:
         """Discard all dead letters that match. Without `expected` they are only counted; with it, they are discarded if
         exactly so many match."""
-        body = {"as": as_, **given(run_id=run_id, node=node, code=code, expected=expected)}
+        body = {"as": as_, **given(run_id=run_id, workflow=workflow, node=node, code=code, expected=expected)}
         return post("dead-letters", "discard", body=body, repeatable=expected is None)
 
 

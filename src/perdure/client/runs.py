@@ -18,7 +18,7 @@ from perdure.clock import system
 PAGE = 100
 
 
-def _with_key(idempotency_key: str | None) -> dict[str, str]:
+def with_key(idempotency_key: str | None) -> dict[str, str]:
     """The header by which a repeated try is known."""
     key = system.new_id() if idempotency_key is None else idempotency_key
     if not is_header(key) or not 1 <= len(key) <= 255:
@@ -42,6 +42,7 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         wait_seconds: float = 0.0,
         rollout_key: str | None = None,
         correlation_id: str | None = None,
+        budget: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[v.RunStarted]:
         """Start a run of a registered workflow (`name`, `name@3`, `name@alias`), of one written in Python, or of a
@@ -52,7 +53,7 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         its own, so that a repeated try starts nothing twice; give `idempotency_key` where the program itself may be
         repeated: the same key gives the run that it started. Where an alias means several versions, the same
         `rollout_key` (a customer, …) gets the same version until the alias moves. `correlation_id` is your own name for
-        this work: children, tasks and webhooks carry it.
+        this work: children, tasks and webhooks carry it. `budget` is what its calls may use: `usd`, `tokens`, `calls`.
         """
         before: tuple[Call[Any], ...] = ()
         if workflow is not None and not isinstance(workflow, str):
@@ -69,8 +70,9 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
             wait_seconds=wait_seconds or None,
             rollout_key=rollout_key,
             correlation_id=correlation_id,
+            budget=budget,
         )
-        headers = _with_key(idempotency_key)
+        headers = with_key(idempotency_key)
         return post("runs", body=body, headers=headers, repeatable=True, wait_seconds=wait_seconds, before=before)
 
     @operation
@@ -189,9 +191,14 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         return post("runs", run_id, "pause", body={"reason": reason})
 
     @operation
-    def resume(self, run_id: str) -> Call[v.RunSummary]:
-        """Let a paused run go on."""
-        return post("runs", run_id, "resume")
+    def resume(self, run_id: str, *, budget: Mapping[str, Any] | None = None) -> Call[v.RunSummary]:
+        """Let a paused run go on; one whose budget is used up needs a larger `budget`: `usd`, `tokens`, `calls`."""
+        return post("runs", run_id, "resume", body=given(budget=budget))
+
+    @operation
+    def usage(self, run_id: str) -> Call[v.RunUsage]:
+        """What a run has used: in all, by node and by model, its children included."""
+        return get("runs", run_id, "usage")
 
     @operation
     def retry(
@@ -206,6 +213,27 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         return post("runs", run_id, "rollback")
 
     @operation
+    def actions(self, run_id: str) -> Call[v.RunActions]:
+        """What can be done with a run now, what each would do, and why the others are refused."""
+        return get("runs", run_id, "actions")
+
+    @operation
+    def preview(
+        self,
+        run_id: str,
+        action: Literal["cancel", "retry", "rerun", "rollback"],
+        *,
+        force: bool = False,
+        from_node: str = "",
+        inputs: Mapping[str, Any] | None = None,
+        definition: Mapping[str, Any] | None = None,
+    ) -> Call[v.Preview]:
+        """What a change of a run would do: which nodes run again, keep their results, are undone or stopped, or why it
+        is not possible. Nothing is changed."""
+        about = {"force": force or None, "from_node": from_node or None, "inputs": inputs, "definition": definition}
+        return post("runs", run_id, action, body={"dry_run": True, **given(**about)}, repeatable=True)
+
+    @operation
     def rerun(
         self,
         run_id: str,
@@ -218,7 +246,7 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         """Make a new run out of an old one: from a node on, or from the start with `inputs` merged over the old ones;
         by a mended `definition` if one is given. The `idempotency_key` is as in `start`."""
         body = {"from_node": from_node, **given(inputs=inputs, definition=definition)}
-        return post("runs", run_id, "rerun", body=body, headers=_with_key(idempotency_key), repeatable=True)
+        return post("runs", run_id, "rerun", body=body, headers=with_key(idempotency_key), repeatable=True)
 
     @operation
     def patch(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from perdure.client import views as v
 from perdure.client.http_calls import Call, get
 from perdure.client.operations import AsyncNoun, Noun, Page, listing, operation
@@ -22,6 +24,11 @@ class SystemCalls:
         """Runs whose ids begin so (four characters or more), workflows and pending approvals whose names hold it; up to `limit`
         of each."""
         return get("search", q=q, limit=limit)
+
+    @operation
+    def overview(self, *, span: Literal["1h", "24h", "7d"] = "24h") -> Call[v.Overview]:
+        """What needs a person now, how runs did in this span of time, and the newest of them. It may be a few seconds old."""
+        return get("overview", span=span)
 
     @listing
     def node_types(self) -> Call[Page[v.NodeType]]:

@@ -44,10 +44,14 @@ class WorkflowsCalls:
     """Every operation on workflows, described once. A `definition` is data, text in a `format`, or Python."""
 
     @operation
-    def register(self, definition: Definition, *, format: Format = "yaml", reason: str = "") -> Call[v.Registered]:
+    def register(
+        self, definition: Definition, *, format: Format = "yaml", reason: str = "", triggers: bool = True
+    ) -> Call[v.Registered]:
         """Register a definition: a changed one becomes the next version, an unchanged one keeps its version. The
-        workflows that one written in Python starts are registered with it."""
-        call: Call[v.Registered] = _definition("workflows", definition=definition, format=format, reason=reason or None)
+        workflows that one written in Python starts are registered with it. Its triggers are applied, and those that it no
+        longer has are paused, unless `triggers` is False."""
+        about = {"reason": reason or None, "triggers": None if triggers else False}
+        call: Call[v.Registered] = _definition("workflows", definition=definition, format=format, **about)
         if isinstance(definition, str | bytes | Mapping):
             return call
         return msgspec.structs.replace(call, before=register_children(definition, reason))

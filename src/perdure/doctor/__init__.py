@@ -7,12 +7,14 @@ moves while it is examined is examined again. Findings cite the ids of the invar
 from __future__ import annotations
 
 import asyncio
+import datetime
 import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from perdure.clock import Clock, system
 from perdure.journal import (
     ApprovalRow,
     DeadLetterRow,
@@ -22,20 +24,26 @@ from perdure.journal import (
     RunRow,
     Snapshot,
     StoredEvent,
+    TriggerRow,
     partition_of,
 )
 from perdure.kernel import events as e
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
+from perdure.runtime.coordinator.item_letters import find_item_letters
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import approval_row, is_parked, letter_id, row_of
+from perdure.runtime.coordinator.subscriptions import subscriptions_of
+from perdure.runtime.coordinator.trigger_rows import trigger_row
 
 _READ = 2000
 _AT_ONCE = 25
 """How many runs are examined side by side: what they read at the same time is read together."""
 _TRIES = 5
 _EVER = 1e15
+_SKEW_SECONDS = 60.0
+"""How far the clocks of two machines may be apart without a finding."""
 _MOST_TIMERS = 10_000_000
 _AFTER_THE_END = {"result.ignored", "run.undelivered", "run.retried", "run.compensating"}
 """Events that may follow a terminal one: audit facts, and what begins a new generation or a rollback (J4)."""
@@ -77,7 +85,10 @@ class Derived(msgspec.Struct):
 
 
 async def examine(
-    journal: Journal, library: Library, progress: Callable[[Report], None] = lambda report: None
+    journal: Journal,
+    library: Library,
+    progress: Callable[[Report], None] = lambda report: None,
+    clock: Clock = system,
 ) -> Report:
     report = Report()
     doctor = Doctor(journal, library)
@@ -92,7 +103,9 @@ async def examine(
             progress(report)
         cursor = page.next_cursor
         if cursor is None:
-            return report
+            break
+    report.findings += await doctor.look_at_triggers(clock.now())
+    return report
 
 
 class Doctor:
@@ -136,6 +149,22 @@ class Doctor:
                 return found
             record = now
         return Report(runs=1, moving=[run_id])
+
+    async def look_at_triggers(self, now: float) -> list[Finding]:
+        """Rows of triggers whose runs are gone, and schedules that are ahead of the clock. One that was deleted leaves its row, and
+        its run is pruned."""
+        findings: list[Finding] = []
+        cursor = None
+        while True:
+            page = await self._journal.list_triggers(limit=_READ, cursor=cursor)
+            found = await self._journal.find_seqs([row.head for row in page.items])
+            lost = (row for row in page.items if row.head not in found)
+            findings += [
+                Finding(row.head, "TG11", f"trigger {row.name} has a row, and its run is gone") for row in lost
+            ]
+            findings += [Finding(row.head, "TG7", said) for row in page.items if (said := _ahead(row, now))]
+            if (cursor := page.next_cursor) is None:
+                return findings
 
     async def _is_imported(self, run_id: str) -> bool:
         """Whether the run's first event says that it was imported. An event that cannot be read says nothing."""
@@ -215,6 +244,8 @@ class Doctor:
             findings += [Finding(run_id, "J5", text) for text in _row(expected, record.row)]
             findings += [Finding(run_id, "J5", text) for text in _approvals(state, derived.approvals)]
             findings += [Finding(run_id, "J5", text) for text in _dead_letters(state, derived.dead_letters)]
+            findings += [Finding(run_id, "TG11", text) for text in await self._compare_trigger(state)]
+            findings += [Finding(run_id, "J5", text) for text in await self._compare_subscriptions(state)]
             if record.quarantined is None:
                 findings += [Finding(run_id, "J5", text) for text in await self._compare_timers(state)]
         findings += [Finding(run_id, "V7", text) for text in await self._find_gone(events, record.row.tenant)]
@@ -234,6 +265,35 @@ class Doctor:
                 if not await self._library.has_blob(tenant, ref):
                     texts.append(f"event {event.seq} names {ref}, which is not in the blob store")
         return texts
+
+    async def _compare_trigger(self, state: State) -> list[str]:
+        expected = trigger_row(state) if state.triggers else None
+        if expected is None:
+            return []
+        found = await self._journal.find_trigger(expected.tenant, expected.name)
+        if found is None:
+            return [f"trigger {expected.name} has no row"]
+        if found.life > expected.life:  # a later trigger has its name
+            return []
+        return [
+            f"trigger {expected.name}: its row says {name} {_short(said)}, its journal {_short(folded)}"
+            for name in expected.__struct_fields__
+            if (folded := getattr(expected, name)) != (said := getattr(found, name))
+        ]
+
+    async def _compare_subscriptions(self, state: State) -> list[str]:
+        expected = subscriptions_of(state)
+        if not expected and not state.triggers:
+            return []
+        found = {one.place: one for one in await self._journal.read_subscriptions(state.run_id)}
+        if state.continued_as is not None:  # they are left until the next run begins
+            return []
+        places = sorted(expected.keys() | found.keys())
+        return [
+            f"subscription {place}: its row says {found.get(place)}, its journal {expected.get(place)}"
+            for place in places
+            if found.get(place) != expected.get(place)
+        ]
 
     async def _compare_timers(self, state: State) -> list[str]:
         expected = {name: timer.due_at for name, timer in state.timers.items()}
@@ -306,17 +366,42 @@ def _approvals(state: State, rows: list[ApprovalRow]) -> Iterator[str]:
                 yield f"approval {name}: its row says {field} {_short(said)}, the journal {_short(folded)}"
         if expected.decided_at is not None and row.decided_at is None:
             yield f"approval {name}: its row says that nobody decided it, the journal that it was decided"
-        if msgspec.json.decode(expected.body) != msgspec.json.decode(row.body):
+        if not _says_the_same(row.body, expected.body):
             yield f"approval {name}: what its row holds differs from the journal"
+
+
+def _says_the_same(found: bytes, expected: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(found) == msgspec.json.decode(expected))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 def _dead_letters(state: State, rows: list[DeadLetterRow]) -> Iterator[str]:
     parked = {letter_id(state, activation) for activation in state.activations.values() if is_parked(activation)}
+    parked |= find_item_letters(state).keys()
     pending = {row.dead_letter_id for row in rows if row.state == "pending"}
     for name in sorted(parked - pending):
         yield f"dead letter {name} is parked but has no pending row"
     for name in sorted(pending - parked):
         yield f"dead letter {name} has a pending row but is not parked"
+
+
+def _ahead(row: TriggerRow, now: float) -> str:
+    """What is wrong with a schedule whose moments were decided on up to a time to come: the clock was set back, or was ahead then."""
+    if row.kind != "schedule" or row.state != "active":
+        return ""
+    try:
+        cursor = msgspec.json.decode(row.cursor, type=float)
+    except msgspec.MsgspecError:  # it was cut, or is none
+        return ""
+    if cursor <= now + _SKEW_SECONDS:
+        return ""
+    until = datetime.datetime.fromtimestamp(cursor, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return (
+        f"schedule {row.name} has decided on all moments up to {until}, {cursor - now:,.0f} s ahead of this clock: it starts nothing "
+        "until then. Set the clock right, or delete the trigger and apply it again"
+    )
 
 
 def _short(value: Any) -> str:

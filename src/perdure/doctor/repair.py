@@ -14,6 +14,7 @@ from perdure.doctor import Doctor, Report
 from perdure.journal import Accepted, Commit, DeadLetterRow, Journal, RunRecord, Snapshot, partition_of
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.state import State
+from perdure.runtime.coordinator.item_letters import find_item_letters, resolve_item_letter
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import load_from
 from perdure.runtime.coordinator.projections import (
@@ -24,10 +25,12 @@ from perdure.runtime.coordinator.projections import (
     resolve_letter,
     row_of,
 )
+from perdure.runtime.coordinator.subscriptions import subscriptions_of
+from perdure.runtime.coordinator.trigger_rows import trigger_row
 
 _EVER = 1e15
 _MOST_TIMERS = 10_000_000
-_DERIVED = frozenset({"J5"})
+_DERIVED = frozenset({"J5", "TG11"})
 
 
 class Repaired(msgspec.Struct):
@@ -87,6 +90,8 @@ async def _derive(journal: Journal, library: Library, clock: Clock, record: RunR
     run_id, now = record.run_id, clock.now()
     state = await load_from(journal, library.get, record, None)
     timers = {name: timer.due_at for name, timer in state.timers.items()}
+    subscribed = subscriptions_of(state)
+    others = {one.place for one in await journal.read_subscriptions(run_id)} - subscribed.keys()
     commit = Commit(
         run_id=run_id,
         expected_seq=state.seq,
@@ -97,6 +102,9 @@ async def _derive(journal: Journal, library: Library, clock: Clock, record: RunR
         snapshot=Snapshot(state.seq, snapshots.SNAPSHOT_VERSION, snapshots.encode(state)),
         approvals=tuple(approval_row(state, name) for name in sorted(state.approvals)),
         dead_letters=await _letters(journal, state, now),
+        subscriptions=tuple(subscribed.values()),
+        subscriptions_cleared=() if state.continued_as is not None else tuple(sorted(others)),
+        triggers=() if (trigger := trigger_row(state)) is None else (trigger,),
     )
     outcome = (await journal.append([commit]))[0]
     return "" if isinstance(outcome, Accepted) else "it changed meanwhile; try again"
@@ -106,6 +114,13 @@ async def _letters(journal: Journal, state: State, now: float) -> tuple[DeadLett
     parked = {letter_id(state, a): a for a in state.activations.values() if is_parked(a)}
     rows = [dead_letter_row(state, activation, "pending", now) for activation in parked.values()]
     pending = await journal.list_dead_letters(state="pending", run_id=state.run_id, limit=10_000)
-    over = (row for row in pending.items if row.dead_letter_id not in parked)
+    of_items = find_item_letters(state)
+    over = [row for row in pending.items if row.dead_letter_id not in parked and row.dead_letter_id not in of_items]
     by_name = {letter_id(state, a): a for a in state.activations.values()}
-    return (*rows, *(resolve_letter(row, by_name.get(row.dead_letter_id), now) for row in over))
+    resolved = [
+        resolve_item_letter(row, state, now)
+        if "trigger" in msgspec.json.decode(row.body)
+        else resolve_letter(row, by_name.get(row.dead_letter_id), now)
+        for row in over
+    ]
+    return (*rows, *of_items.values(), *resolved)

@@ -1,7 +1,8 @@
 """Outgoing calls: whether a connection is allowed, and to which address. The one home of that question.
 
 `shared()` is the client of this process, with the policy of its settings; everything that calls another host on behalf
-of a workflow goes through it. There is one client per event loop, made at the first call and closed by `close()`.
+of a workflow goes through it. There is one client per event loop, made at the first call and closed by `close()`, and one
+more for each host that the operator opened for one purpose alone (`also`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _policy: Policy | None = None
 _options: dict[str, Any] = {}
-_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = weakref.WeakKeyDictionary()
+_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Client]] = weakref.WeakKeyDictionary()
 
 
 def configure(policy: Policy | None, **options: Any) -> None:
@@ -38,18 +39,26 @@ def get_policy() -> Policy:
     return _policy
 
 
-def shared() -> Client:
+def shared(also: str = "") -> Client:
+    """The client of this loop. `also` is what this one may call besides, written as the setting is: the operator named
+    it for one purpose, such as the server of a language model, and no other caller may go there."""
     loop = asyncio.get_running_loop()
-    client = _clients.get(loop)
+    clients = _clients.get(loop)
+    if clients is None:
+        clients = _clients[loop] = {}
+    client = clients.get(also)
     if client is None:
         from perdure.egress.client import Client
+        from perdure.egress.policy import Policy
 
-        client = _clients[loop] = Client(get_policy(), **_options)
+        policy = get_policy()
+        if also:
+            policy = Policy((*policy.entries, *Policy.parse(also).entries), policy.ports)
+        client = clients[also] = Client(policy, **_options)
     return client
 
 
 async def close() -> None:
     """Close the connections of this loop; the next call makes new ones."""
-    client = _clients.pop(asyncio.get_running_loop(), None)
-    if client is not None:
+    for client in _clients.pop(asyncio.get_running_loop(), {}).values():
         await client.close()

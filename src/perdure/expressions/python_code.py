@@ -57,8 +57,8 @@ def make_job(spec: dict[str, Any], code: str, output: Any, context: dict[str, An
     return Job(code, arguments, spec.get("timeout_ms", TIMEOUT_MS), spec.get("max_memory_mb", MAX_MEMORY_MB))
 
 
-def check(code: Any) -> str | None:
-    """What is wrong with the code, as far as reading it tells."""
+def check(code: Any, name: str = "evaluate", arguments: tuple[str, ...] = ("output", "context")) -> str | None:
+    """What is wrong with the code, as far as reading it tells. It defines a function of this name and these arguments."""
     if type(code) is not str:
         return "the code is not text"
     if len(code) > MAX_CODE:
@@ -74,12 +74,14 @@ def check(code: Any) -> str | None:
     for node in ast.walk(tree) if any(name in code for name in _HIDES) else ():
         if isinstance(node, ast.Name) and node.id in _HIDES:
             return f"the code uses {node.id} (line {node.lineno}), which runs text that nobody has read; write that code out"
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "evaluate"]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    wanted, count = f"{name}({', '.join(arguments)})", len(arguments)
     if not functions:
-        return "the code defines no function evaluate(output, context)"
-    arguments = functions[-1].args
-    most = len(arguments.posonlyargs) + len(arguments.args)
-    least = most - len(arguments.defaults)
-    if any(default is None for default in arguments.kw_defaults) or least > 2 or (most < 2 and not arguments.vararg):
-        return "evaluate must take two arguments: evaluate(output, context)"
+        return f"the code defines no function {wanted}"
+    taken = functions[-1].args
+    most = len(taken.posonlyargs) + len(taken.args)
+    least = most - len(taken.defaults)
+    if any(default is None for default in taken.kw_defaults) or least > count or (most < count and not taken.vararg):
+        number = {1: "one argument", 2: "two arguments"}[count]
+        return f"{name} must take {number}: {wanted}"
     return None

@@ -27,7 +27,7 @@ TRANSITIONS: dict[str, set[str]] = {
     "queued": {"queued", "running", "held", "waiting", "retrying", *_ends},
     "running": {"queued", "held", "waiting", "retrying", *_ends},
     "waiting": {"waiting", "queued", "held", "retrying", *_ends},
-    "retrying": {"queued", "held", "running", *_ends},
+    "retrying": {"queued", "held", "running", "waiting", *_ends},
     "parked": {"parked", "held", "completed", "failed", "skipped", "cancelled"},
     "completed": {"compensated", "parked", "failed"},
 }
@@ -76,6 +76,7 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
     if act.retry_at is not None and at < act.retry_at:
         model.blame("V8", f"{act.place} is tried again at {at}, its backoff ends at {act.retry_at}")
     _abandon(model, act, after, unbegun)
+    _has_answers(model, act)
     move(model, act, "queued")
     model.stop_waiting(act)
     model.clear(act, "retry")
@@ -86,7 +87,9 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
     if node is not None and node.queue_timeout_seconds is not None:
         model.timers[model.timer("queue", act)] = at + node.queue_timeout_seconds
     if node is not None and node.total_timeout_seconds is not None:
-        model.timers.setdefault(model.timer("total", act), at + node.total_timeout_seconds)
+        left = node.total_timeout_seconds if act.total_left is None else act.total_left
+        model.timers.setdefault(model.timer("total", act), at + left)
+        act.total_left = None
 
 
 def _ready(model: Model, act: Act) -> None:
@@ -124,11 +127,48 @@ def held(model: Model, place: e.NodeHeld | e.Place, after: str = "", unbegun: st
     _in_time(model, act, "is held")
     _ready(model, act)
     _abandon(model, act, after, unbegun)
+    _has_answers(model, act)
     move(model, act, "held")
     model.stop_waiting(act)
     model.clear(act, "retry", "queue")
     act.retry_at = None
     model.set_state(act, "held")
+
+
+def _has_answers(model: Model, act: Act) -> None:
+    if act.asks:
+        model.blame("rule 78", f"{act.place} goes on, and {', '.join(name for name, _ in act.asks)} has no answer")
+
+
+def _asks(model: Model, act: Act, event: e.NodeWaiting) -> None:
+    """Rule 77: an attempt ends by asking for things that have no answer yet, each under a name of its own."""
+    names = {ask.name for ask in event.asks}
+    if not 0 < len(names) == len(event.asks) <= 64 or names & act.steps:
+        model.blame("V9", f"{act.place} asks for {len(event.asks)} things under {len(names - act.steps)} new names")
+    if at_most_once(model, act):
+        model.blame("V6", f"{act.place} is at_most_once and asks, so that it would run again")
+    if event.attempt != act.attempt:
+        model.blame("V4", f"attempt {event.attempt} of {act.place} asks; current is {act.attempt}")
+    act.asks, act.suspended = tuple((ask.name, ask.kind) for ask in event.asks), event.attempt
+    act.asked |= names
+    due = model.timers.pop(model.timer("total", act), None)
+    act.total_left = None if due is None else max(due - event.at, 0.0)
+    for ask in event.asks:
+        if ask.until is not None and ask.kind != "approval":
+            model.timers[f"{model.timer('ask', act)}:{ask.name}"] = ask.until
+
+
+def _answered(model: Model, act: Act, event: e.NodeCheckpointed) -> None:
+    kind = dict(act.asks).get(event.step)
+    if kind is None or act.state != "waiting":
+        model.blame("V9", f"{event.step!r} of {act.place} gets an answer, and waits for none")
+        return
+    if event.signal:
+        left = model.signals[event.signal] = model.signals.get(event.signal, 0) - 1
+        if left < 0 or kind != "signal":
+            model.blame("rule 37", f"{act.place} takes a signal {event.signal} that nobody sent, or another took")
+    model.close_ask(act, event.step, kind)
+    act.asks = tuple(ask for ask in act.asks if ask[0] != event.step)
 
 
 def waiting(model: Model, event: e.NodeWaiting) -> None:
@@ -137,9 +177,14 @@ def waiting(model: Model, event: e.NodeWaiting) -> None:
     _in_time(model, act, "waits")
     _ready(model, act)
     move(model, act, "waiting")
-    model.clear(act, "queue")
+    if act.state == "retrying" and wait.kind != "trigger":
+        model.blame("V5", f"{act.place} waits, and was to be tried again")
+    model.clear(act, "queue", "retry")
+    act.retry_at = None
     model.set_state(act, "waiting")
     act.wait, act.wait_name = wait.kind, wait.name
+    if wait.kind == "asks":
+        _asks(model, act, event)
     if wait.until is not None and wait.kind in ("timer", "signal", "delay"):
         model.timers[model.timer("delay" if wait.kind == "delay" else "wait", act)] = wait.until
     if wait.kind == "items":
@@ -191,11 +236,41 @@ def started(model: Model, event: e.NodeStarted) -> None:
 
 def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
     act = get(model, event)
-    if event.attempt != act.attempt or act.state not in ("queued", "running"):
+    if event.version == 2:
+        _answered(model, act, event)
+    elif event.attempt != act.attempt or act.state not in ("queued", "running"):
         model.blame("V4", f"attempt {event.attempt} of {act.place} writes a checkpoint; current is {act.attempt}")
+    if event.version != 2 and event.step in act.asked:
+        model.blame("V9", f"{act.place} writes the step {event.step!r}, which is an ask: only its answer becomes one")
     if event.number and (event.attempt, event.number) <= act.checkpointed:
         model.blame("T2", f"checkpoint {event.number} of {act.place} is kept again, or after a later one")
-    act.checkpointed = (event.attempt, event.number)
+    if event.version != 2:
+        act.checkpointed = (event.attempt, event.number)
+    if event.step and event.step in act.steps:
+        model.blame("V9", f"step {event.step!r} of {act.place} has a result, and gets another one")
+    if event.step:
+        act.steps |= {event.step}
+        act.begun -= {event.step}
+    elif not event.number:  # of before checkpoints were numbered: it took the place of all that was kept
+        act.steps = frozenset()
+
+
+def step_started(model: Model, event: e.StepStarted) -> None:
+    act = get(model, event)
+    _alive(model, act, "begins a step", "running", "paused")
+    if event.attempt != act.attempt or act.state not in ("queued", "running"):
+        model.blame("V4", f"attempt {event.attempt} of {act.place} begins a step; current is {act.attempt}")
+    if event.step in act.begun or event.step in act.steps or (act.key, event.step) in model.purse.open:
+        model.blame("V10", f"step {event.step!r} of {act.place} may happen at most once, and begins again")
+    if event.effect == "at_most_once":
+        act.begun |= {event.step}
+
+
+def step_released(model: Model, event: e.StepReleased) -> None:
+    act = get(model, event)
+    if event.step not in act.begun and (act.key, event.step) not in model.purse.open:
+        model.blame("V10", f"step {event.step!r} of {act.place} did not happen, and had not begun")
+    act.begun -= {event.step}
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------------------
@@ -235,6 +310,10 @@ def completed(model: Model, event: e.NodeCompleted) -> None:
 
 
 def _of_this_generation(model: Model, act: Act, attempt: int) -> None:
+    if attempt <= act.suspended:
+        model.blame(
+            "V3", f"{act.place} completes by attempt {attempt}, and attempt {act.suspended} asked for something"
+        )
     if attempt < act.floor:
         model.blame("V3", f"{act.place} completes by attempt {attempt}, which belongs to an older generation")
 
@@ -326,7 +405,8 @@ def retrying(model: Model, event: e.NodeRetrying) -> None:
     _alive(model, act, "is tried again", "running", "paused")
     act.failures += 1
     node = model.node_of(act)
-    if node is not None and act.failures >= node.retry.max_attempts:
+    polls = node is not None and node.type == "trigger"  # for ever (rule 51)
+    if node is not None and not polls and act.failures >= node.retry.max_attempts:
         model.blame("rule 2", f"{act.place} has failed {act.failures} times and is tried again")
     if event.attempt != act.attempt:
         model.blame("V4", f"attempt {event.attempt} of {act.place} fails; current is {act.attempt}")
@@ -422,7 +502,7 @@ def requeued(model: Model, event: e.NodeRequeued) -> None:
     if act.accepted:  # the work stays done (R7), and only its routing is open
         model.set_state(act, "completed")
         return
-    act.spent = False
+    act.spent, act.begun = False, frozenset()
     act.failures = act.crashes = 0
     if act.item is None:
         for item in _items(model, act):
@@ -474,10 +554,13 @@ def compensated(model: Model, event: e.NodeCompensated) -> None:
     act = get(model, event)
     if event.attempt != act.undo_attempt:
         model.blame("V3", f"{act.place} is compensated by attempt {event.attempt}; current is {act.undo_attempt}")
-    move(model, act, "compensated")
-    model.set_state(act, "compensated")
+    if any(child.done for child in act.brood.values()):
+        model.blame("rule 80", f"{act.place} is compensated before the children of its asks")
+    if act.state == "completed" or not act.brood:
+        move(model, act, "compensated")
+        model.set_state(act, "compensated")
     act.undone += 1
-    act.accepted = False
+    act.accepted, act.steps = False, frozenset()
     _undone(model, act)
 
 

@@ -11,6 +11,15 @@ from perdure.kernel.mailbox import Cursor, Item, Policy
 Fate = Literal["waiting", "started", "skipped", "parked"]
 
 
+class Grouped(msgspec.Struct):
+    """A window: its key, when the first and the last item came, and how many there were."""
+
+    key: str
+    first: float
+    last: float
+    count: int = 0
+
+
 class Box(msgspec.Struct, kw_only=True):
     policy: Policy
     revision: int
@@ -24,7 +33,19 @@ class Box(msgspec.Struct, kw_only=True):
     open: dict[str, Item] = {}
     lanes: dict[int, tuple[float, float, int]] = {}
     """Backfills: cursor, end, and how many runs may be open."""
+    windows: dict[int, Grouped] = {}
+    """By the number of their first item; also those whose items have gone."""
+    newest: dict[str, int] = {}
+    used: float = 0.0
+    """What is used up of the rate, as of `used_at`."""
+    used_at: float = 0.0
     position: int = 0
+    source: str = ""
+    """What is polled; empty: nothing is."""
+    topic: str = ""
+    """What it listens to; empty: nothing."""
+    polled: int = 0
+    """The last poll that brought something."""
 
     def copy(self) -> Box:
         return msgspec.structs.replace(
@@ -34,9 +55,13 @@ class Box(msgspec.Struct, kw_only=True):
             runs=dict(self.runs),
             open=dict(self.open),
             lanes=dict(self.lanes),
+            windows={number: msgspec.structs.replace(one) for number, one in self.windows.items()},
+            newest=dict(self.newest),
         )
 
     def overlaps(self, item: Item) -> str:
+        if item.window and item.overlap is None and self.policy.overlap != "allow":
+            return "buffer"
         return item.overlap or ("buffer" if item.lane else self.policy.overlap)
 
     def limit(self, lane: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from perdure.invariants import attempts, flow, generations, mailboxes, runs, waits
+from perdure.invariants import attempts, flow, generations, mailboxes, money, runs, waits
 from perdure.invariants.graph import Library
 from perdure.invariants.model import RUN_OVER, Model, Violation
 from perdure.kernel import events as e
@@ -42,6 +42,7 @@ class Checker:
             model.blame("J6", f"no rule for {type(event).__name__}")
             return model.found
         handler(model, event)
+        money.look(model, event)
         if event.counter != model.counter:
             model.blame("E4", f"{event.type} says the counter is {event.counter}; it is {model.counter}")
         if min(model.tokens, model.open, model.undoing) < 0:
@@ -52,6 +53,7 @@ class Checker:
         """The violations at the end of an append, for callers that know where it is."""
         self.model.found = []
         runs.settled(self.model)
+        money.settled(self.model)
         return self.model.found
 
 
@@ -83,6 +85,8 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.NodesScheduled: attempts.each(attempts.scheduled, "at"),
     e.NodeStarted: attempts.started,
     e.NodeCheckpointed: attempts.checkpointed,
+    e.StepStarted: attempts.step_started,
+    e.StepReleased: attempts.step_released,
     e.NodeCompleted: attempts.completed,
     e.NodeRouted: attempts.routed,
     e.NodeFailed: attempts.failed,

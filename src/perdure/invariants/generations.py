@@ -106,6 +106,8 @@ def _make_ready(act: Act) -> None:
     act.state, act.cut, act.wait, act.wait_name = "pending", "", "", ""
     act.accepted = act.handled = act.routed = act.has_route = act.spent = act.discarded = False
     act.rejected = False
+    if act.planned:
+        act.steps = act.begun = frozenset()
     act.rule, act.retry_at = "", None
     act.redo = True
     act.floor, act.failures, act.crashes = act.attempt + 1, 0, 0

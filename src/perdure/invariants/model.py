@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.invariants.box import Box
 from perdure.invariants.graph import Graph, Library
+from perdure.invariants.purse import Purse
 from perdure.kernel.events import Scope
 from perdure.model.ir import Node
 
@@ -25,6 +26,16 @@ class Violation(NamedTuple):
     id: str
     seq: int
     message: str
+
+
+class Child(NamedTuple):
+    """A child run of an ask."""
+
+    ended: int = 0
+    """The last generation that ended."""
+    open: bool = True
+    done: bool = False
+    """It completed, and was not rolled back."""
 
 
 class Act(msgspec.Struct, kw_only=True):
@@ -61,6 +72,21 @@ class Act(msgspec.Struct, kw_only=True):
     discarded: bool = False
     checkpointed: tuple[int, int] = (0, 0)
     """The last checkpoint: attempt and number."""
+    steps: frozenset[str] = frozenset()
+    """The steps that have a result."""
+    asks: tuple[tuple[str, str], ...] = ()
+    """What it waits for that its handler asked for: name and kind of each ask."""
+    asked: frozenset[str] = frozenset()
+    """All names under which its handlers asked for something."""
+    begun: frozenset[str] = frozenset()
+    """Steps that may happen at most once, have begun, and have no result."""
+    suspended: int = 0
+    """The last attempt that asked for something."""
+    total_left: float | None = None
+    brood: dict[str, Child] = {}
+    """The children of its asks, by id. Never changed in place."""
+    planned: bool = False
+    """It was to be compensated: when it is done again, so are its steps."""
     rejected: bool = False
     """People were asked here, and the decision is a no, possibly by timeout."""
     for_loop: bool = False
@@ -112,6 +138,7 @@ class Approval(msgspec.Struct, kw_only=True):
     approvers: tuple[str, ...]
     quorum: int
     expires_at: float | None
+    ask: str = ""
     votes: dict[str, str] = {}
     left: tuple[str, ...] = ()
     pending: bool = True
@@ -143,7 +170,8 @@ class Model:
         self.loops: dict[tuple[str, Scope], Loop] = {}
         self.entered: dict[tuple[str, str, Scope], tuple[str, int]] = {}
         self.absent: set[tuple[str, str]] = set()
-        """Edges a patch resolved because their source, in a loop that is over, was never activated."""
+        """Edges that resolved without their source, which a patch put outside the loop in which it was never activated, or
+        into one that is over."""
         self.timers: dict[str, float] = {}
         self.approvals: dict[str, Approval] = {}
         self.children: dict[str, Key] = {}
@@ -154,6 +182,7 @@ class Model:
         """The approvals each node could only run after when a patch came."""
         self.boxes: dict[str, Box] = {}
         """What the triggers of the run hold, by node."""
+        self.purse = Purse()
         self.pauses: set[str] = set()
         self.orphaned = False
         """The run was cancelled by its parent."""
@@ -185,7 +214,7 @@ class Model:
         other = Model(self.library)
         other.__dict__.update(self.__dict__)
         other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
-        other.whole = set(self.whole)
+        other.whole, other.purse = set(self.whole), self.purse.copy()
         other.signals, other.races, other.pauses = dict(self.signals), [*self.races], set(self.pauses)
         other.guarded = {name: set(people) for name, people in self.guarded.items()}
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}
@@ -319,7 +348,17 @@ class Model:
                 approval.pending = False
         if act.wait:
             self.clear(act, "wait", "delay", "approval")
+        for name, kind in act.asks:
+            self.close_ask(act, name, kind)
+        act.asks = ()
         act.wait = act.wait_name = ""
+
+    def close_ask(self, act: Act, name: str, kind: str) -> None:
+        """End the wait for one answer: its timer goes, and a pending approval counts as decided."""
+        self.timers.pop(f"{self.timer('approval' if kind == 'approval' else 'ask', act)}:{name}", None)
+        for approval in self.approvals.values() if kind == "approval" else ():
+            if approval.key == act.key and approval.ask == name:
+                approval.pending = False
 
     def finish(self, act: Act, state: str) -> None:
         self.stop_waiting(act)

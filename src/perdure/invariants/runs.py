@@ -171,7 +171,8 @@ def _children_ended(model: Model) -> None:
     cancel without waiting for any of them, and no event tells of that."""
     if model.state == "failing" and not model.grace_over:
         for act in model.acts.values():
-            if act.state == "waiting" and act.wait == "child":
+            open_child = act.wait == "child" or any(child.open for child in act.brood.values())
+            if act.state == "waiting" and open_child:
                 model.blame("rule 25", f"the run ends while {act.place} waits for its child")
 
 
@@ -187,7 +188,8 @@ def compensating(model: Model, event: e.RunCompensating) -> None:
     last: int | None = None
     for place in event.plan:
         act = model.get(place.node, place.scope, place.item)
-        if act.state != "completed":
+        act.planned = True
+        if act.state != "completed" and not any(child.done for child in act.brood.values()):
             model.blame("V5", f"{act.place} is {act.state} and is to be compensated")
         if last is not None and act.completed_seq > last:
             model.blame("V5", f"{act.place} is to be compensated after what was completed before it (rule 34)")
@@ -255,9 +257,13 @@ def _forget_moved(model: Model, edge: Edge) -> None:
     """Undecide an edge of a node that moves: how it resolved before counts for no join that has not fired."""
     model.entered.pop((edge.source, edge.target, ()), None)
     target = model.acts.get((edge.target, (), None))
-    if target is not None and target.state == "pending" and not target.fired:
+    if target is None:
+        return
+    if target.state == "pending" and not target.fired:
         if target.edges.pop(edge.source, SKIPPED) in (TAKEN, ERROR):
             model.blame("E6", f"the token on {edge.source} -> {target.place} has no edge any more")
+    elif edge.source in target.edges:
+        model.absent.add((edge.source, edge.target))  # without its source: what was activated does not move
 
 
 def _resolve_new(model: Model, edge: Edge) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.invariants.attempts import get
-from perdure.invariants.model import ENDED, Approval, Model
+from perdure.invariants.model import ENDED, Act, Approval, Child, Model
 from perdure.kernel import events as e
 
 
@@ -30,10 +30,19 @@ def requested(model: Model, event: e.ApprovalRequested) -> None:
     if act.state != "waiting":
         model.blame("W2", f"approval {event.approval} is asked for by {act.place}, which is {act.state}")
     model.approvals[event.approval] = Approval(
-        key=act.key, approvers=event.approvers, quorum=event.quorum, expires_at=event.expires_at
+        key=act.key, approvers=event.approvers, quorum=event.quorum, expires_at=event.expires_at, ask=event.ask
     )
+    if event.ask and (event.ask, "approval") not in act.asks:
+        model.blame("V9", f"approval {event.approval} is asked for as {event.ask}, which {act.place} did not ask for")
     if event.expires_at is not None:
-        model.timers[model.timer("approval", act)] = event.expires_at
+        model.timers[_expiry(model, event.approval)] = event.expires_at
+
+
+def _expiry(model: Model, name: str) -> str:
+    """The name of the timer of an approval."""
+    approval = model.approvals[name]
+    timer = model.timer("approval", model.get(*approval.key))
+    return f"{timer}:{approval.ask}" if approval.ask else timer
 
 
 def voted(model: Model, event: e.ApprovalVoted) -> None:
@@ -87,8 +96,9 @@ def decided(model: Model, event: e.ApprovalDecided) -> None:
     elif event.decision == "reject" and "reject" not in votes:
         model.blame("W2", f"approval {event.approval} is rejected and nobody voted so")
     approval.pending = False
-    model.get(*approval.key).rejected = event.decision == "reject"
-    model.clear(model.get(*approval.key), "approval")
+    if not approval.ask:
+        model.get(*approval.key).rejected = event.decision == "reject"
+    model.timers.pop(_expiry(model, event.approval), None)
 
 
 def escalated(model: Model, event: e.ApprovalEscalated) -> None:
@@ -100,11 +110,33 @@ def escalated(model: Model, event: e.ApprovalEscalated) -> None:
     approval.approvers, approval.expires_at, approval.left = event.approvers, event.expires_at, ()
     approval.quorum = min(approval.quorum, len(event.approvers) or approval.quorum)
     if event.expires_at is not None:
-        model.timers[model.timer("approval", get(model, event))] = event.expires_at
+        model.timers[_expiry(model, event.approval)] = event.expires_at
+
+
+def _ask_child_started(model: Model, act: Act, event: e.ChildStarted) -> None:
+    if event.child in model.children:
+        model.blame("R6", f"{act.place} asks for the child {event.child}, which there is already")
+    if (event.ask, "child") not in act.asks:
+        model.blame("V9", f"child {event.child} is started as {event.ask}, which {act.place} did not ask for")
+    model.children[event.child] = act.key
+    act.brood = {**act.brood, event.child: Child(ended=event.generation - 1)}
+
+
+def _ask_child_ended(model: Model, act: Act, event: e.ChildEnded) -> None:
+    child = act.brood[event.child]
+    if event.generation < child.ended or (event.generation == child.ended and not child.open):
+        model.blame("R6", f"generation {event.generation} of child {event.child} ends twice")
+    done = event.state == "completed"
+    if done and act.state != "completed" and not any(one.done for one in act.brood.values()):
+        act.completed_seq = event.seq  # from here on there is something to undo (rule 80)
+    act.brood = {**act.brood, event.child: Child(event.generation, open=False, done=done)}
 
 
 def child_started(model: Model, event: e.ChildStarted) -> None:
     act = get(model, event)
+    if event.ask:
+        _ask_child_started(model, act, event)
+        return
     if event.generation <= act.child_ended and model.children.get(event.child) == act.key:
         model.blame("R6", f"{act.place} waits for generation {event.generation} of {event.child}, which has ended")
     if model.children.get(event.child) != act.key:
@@ -115,6 +147,9 @@ def child_started(model: Model, event: e.ChildStarted) -> None:
 
 def child_ended(model: Model, event: e.ChildEnded) -> None:
     act = get(model, event)
+    if event.child in act.brood:
+        _ask_child_ended(model, act, event)
+        return
     if model.children.get(event.child) != act.key:
         model.blame("R6", f"child {event.child} of {act.place} ends and was never started")
     undoing = model.state == "compensating" and model.plan and model.plan[-1] == act.key

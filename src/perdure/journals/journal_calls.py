@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
@@ -11,6 +12,7 @@ import msgspec
 from perdure.errors import NotFound
 from perdure.journal import (
     EVERYTHING,
+    TRIGGER_WORKFLOW,
     ApprovalRow,
     Command,
     DeadLetterRow,
@@ -18,19 +20,25 @@ from perdure.journal import (
     DueTimer,
     LastCommit,
     Notice,
+    Occurrence,
     Outline,
     Page,
     RunCount,
     RunFilter,
     RunRecord,
+    Subscription,
+    Topic,
+    TriggerRow,
     WorkflowVersion,
 )
 from perdure.journals.calls import Calls, first
+from perdure.journals.coalescer import Coalescer
 from perdure.journals.rows import Row, decode_cursor, found, listing, named, page, positional
 
 _approval = named(ApprovalRow)
 _dead_letter = named(DeadLetterRow)
 _workflow = named(WorkflowVersion)
+_trigger = named(TriggerRow)
 _LAST_CHARACTER = "\U0010ffff"
 
 
@@ -49,6 +57,9 @@ def _count(row: Row) -> RunCount:
 class JournalCalls(Calls):
     _place_kind: ClassVar[type[Any]]
     """The type of `_place`."""
+
+    _hooks: Coalescer[str, TriggerRow]
+    """Made by each journal, of `_find_hooks`."""
 
     @abstractmethod
     def _place(self, row: Row) -> tuple[object, ...]:
@@ -125,6 +136,7 @@ class JournalCalls(Calls):
             "until": where.until,
             "parent": where.parent,
             "top": True if where.top else None,
+            "plain": TRIGGER_WORKFLOW if where.plain else None,
             "may_wait": True if where.may_wait else None,
             "quarantined": True if where.quarantined is True else None,
             "sound": True if where.quarantined is False else None,
@@ -205,6 +217,91 @@ class JournalCalls(Calls):
         parameters = listing(state, tenant, run_id, limit, cursor)
         rows = await self._read("list_dead_letters", parameters, lambda row: (_dead_letter(row), (row[5], row[0])))
         return page(rows, limit)
+
+    # -- triggers
+
+    async def find_trigger(self, tenant: str, name: str) -> TriggerRow | None:
+        return await self._find("find_trigger", {"tenant": tenant, "name": name}, _trigger)
+
+    async def find_hook(self, hook: str) -> TriggerRow | None:
+        return await self._hooks.ask(hook)
+
+    async def _find_hooks(self, hooks: list[str]) -> dict[str, TriggerRow]:
+        """Most deliveries at one time are for one hook: they share a question."""
+        rows = await asyncio.gather(*(self._find("find_hook", {"hook": hook}, _trigger) for hook in hooks))
+        return {hook: row for hook, row in zip(hooks, rows, strict=True) if row is not None}
+
+    async def list_triggers(
+        self,
+        *,
+        tenant: str | None = None,
+        kind: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[TriggerRow]:
+        place = decode_cursor(cursor, tuple[str, str])
+        parameters = {
+            "tenant": tenant,
+            "kind": kind,
+            "state": state,
+            "live": True if state is None else None,
+            "cursor_tenant": place and place[0],
+            "cursor_name": place and place[1],
+            "limit": max(limit, 0) + 1,
+        }
+        rows = await self._read("list_triggers", parameters, lambda row: (_trigger(row), (row[0], row[1])))
+        return page(rows, limit)
+
+    async def count_triggers(self, tenant: str) -> int:
+        return await self._find("count_triggers", {"tenant": tenant}, first) or 0
+
+    # -- occurrences
+
+    async def read_occurrences(
+        self,
+        tenant: str,
+        topic: str,
+        *,
+        key: str | None = None,
+        after: int = 0,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> list[Occurrence]:
+        parameters = {"tenant": tenant, "topic": topic, "key": key, "after": after, "since": since}
+        return await self._read("read_occurrences", {**parameters, "limit": max(limit, 0)}, named(Occurrence))
+
+    async def list_topics(self, after: int, limit: int = 10_000) -> list[Topic]:
+        return await self._read("list_topics", {"after": after, "limit": max(limit, 0)}, positional(Topic))
+
+    async def last_occurrence(self) -> int:
+        return await self._find("last_occurrence", {}, first) or 0
+
+    async def list_subscribers(
+        self,
+        topic: Topic,
+        partitions: Collection[int] | None = None,
+        *,
+        after: str = "",
+        limit: int = 1000,
+    ) -> list[Subscription]:
+        parameters = {
+            "tenant": topic.tenant,
+            "topic": topic.topic,
+            "key": topic.key,
+            "position": topic.position,
+            "at": topic.at,
+            "partitions": self._many(partitions),
+            "after": after,
+            "limit": max(limit, 0),
+        }
+        return await self._read("list_subscribers", parameters, named(Subscription))
+
+    async def read_subscriptions(self, run_id: str) -> list[Subscription]:
+        return await self._read("read_subscriptions", {"run_id": run_id}, named(Subscription))
+
+    async def prune_occurrences(self, before: float) -> int:
+        return await self._change("prune_occurrences", {"before": before})
 
     # -- notices and commands
 

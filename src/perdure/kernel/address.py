@@ -72,6 +72,18 @@ class Address(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The id of the child run of an activation: one child each, and trying the node again retries it (rule 35)."""
         return _bounded(f"{self._spot}:{undone}" if undone else self._spot)
 
+    def ask_approval_id(self, ask: str) -> str:
+        """The id of the approval that an attempt asks for under this name: three `~` are in no other id."""
+        return f"{self._ask_spot(ask)}:{self.attempt}"
+
+    def ask_child_id(self, ask: str, times: int = 1) -> str:
+        """The id of the child run of an ask; each time something is asked for under a name, it is another (rule 79)."""
+        return _bounded(self._ask_spot(ask) + (f"~{times}" if times > 1 else ""))
+
+    def _ask_spot(self, ask: str) -> str:
+        scope = ".".join(map(str, self.scope))
+        return f"{self.run_id}:{self.node}~{scope}~{'' if self.item is None else self.item}~{ask}"
+
     @property
     def dead_letter_id(self) -> str:
         return self._spot

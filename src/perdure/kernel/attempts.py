@@ -5,15 +5,21 @@ Every result passes the fence first: its generation and attempt decide whether i
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from perdure.kernel import commands as c
 from perdure.kernel import compensation
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closing_iteration
+from perdure.kernel.money import find_short, give_back
 from perdure.kernel.outcomes import FREE_BYTES, accept, check_bytes, fail_attempt, fail_for_good, park
+from perdure.kernel.poll_stops import has_slept, is_poll, put_off
 from perdure.kernel.settle import hold_back, send
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
-from perdure.kernel.values import Error
+from perdure.kernel.values import Error, steps_of
 
 N, R = NodeState, RunState
 
@@ -45,6 +51,8 @@ def fence(d: Decider, command: c.NodeCommand, *, success: bool = False) -> Activ
 def _objection(state: State, activation: Activation, command: c.NodeCommand, success: bool) -> str | None:
     if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED) and command.address.attempt == activation.attempt:
         return "repeated"
+    if command.address.attempt <= activation.suspended:
+        return "the attempt has asked for something and is over"
     if command.address.generation != state.generation:
         return "the run is in another generation"
     if state.terminal or state.state is R.COMPENSATING:
@@ -57,7 +65,7 @@ def _objection(state: State, activation: Activation, command: c.NodeCommand, suc
     if success and activation.state in (N.QUEUED, N.HELD, N.RETRYING) and not activation.begun:
         if current:
             return None
-        if command.address.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
+        if 0 < command.address.attempt == activation.attempt - 1 and state.pinned(activation).effect != "at_most_once":
             return None  # the work is done, and no worker has begun to do it again (rule 2, PROTOCOL 16)
     if success and current and activation.state is N.RETRYING and state.pinned(activation).effect != "at_most_once":
         return None
@@ -76,6 +84,7 @@ def begin(d: Decider, command: c.Begin) -> None:
             f"attempt {command.address.attempt} of the compensation of {command.address.node} is not current",
         )
     stale = command.address.generation != d.state.generation or command.address.attempt != activation.attempt
+    stale = stale or command.address.attempt <= activation.suspended
     if stale or activation.state not in (N.QUEUED, N.HELD):
         if not stale and activation.state is N.RUNNING:
             code = "already_begun"
@@ -95,19 +104,54 @@ def begin(d: Decider, command: c.Begin) -> None:
 
 
 def checkpoint(d: Decider, command: c.Checkpoint) -> None:
-    """Keep a checkpoint once, however often and in whichever order it is delivered (T2)."""
+    """Keep a checkpoint once, however often and in whichever order it is delivered (T2). A step has one result (V9)."""
     activation = fence(d, command)
     if activation is None or 0 < command.number <= activation.checkpoints:
+        return
+    if command.step and command.step in steps_of(activation.checkpoint):
+        return
+    if command.step in activation.asks:
+        message = f"{command.step} is the name of an ask: only its answer becomes that step"
+        fail_attempt(d, activation, Error("bad_step", message), retryable=False)
         return
     number = command.number or activation.checkpoints + 1
     counts = command.step or number > FREE_CHECKPOINTS or command.size > FREE_BYTES
     size = command.size if counts else 0
-    d.emit_for(e.NodeCheckpointed, activation, data=command.data, step=command.step, number=number, size=size)
-    if size and (error := check_bytes(d, activation) or _too_much(d, activation)) is not None:
+    reserved = (activation.reserved or {}).get(command.step)
+    usage = command.usage if command.usage is not None or reserved is None else reserved.usage
+    spent: dict[str, Any] = {"usage": usage, "version": 3} if command.step and usage is not None else {}
+    fields: dict[str, Any] = {"data": command.data, "step": command.step, "number": number, "size": size}
+    d.emit_for(e.NodeCheckpointed, activation, **fields, **spent)
+    if size and (error := check_bytes(d, activation) or too_much(d, activation)) is not None:
         fail_for_good(d, activation, error)  # whatever state the run is in: the attempt would go on keeping more
 
 
-def _too_much(d: Decider, activation: Activation) -> Error | None:
+def begin_step(d: Decider, command: c.BeginStep) -> None:
+    """Let a step begin that may happen at most once (rule 81), or that there is room for in the budget (rule 82): once, for
+    one wish. The worker is told whether it was this wish."""
+    activation = fence(d, command)
+    if activation is None:
+        return
+    begun, reserved = activation.begun_steps or {}, activation.reserved or {}
+    if command.not_done:
+        held = reserved.get(command.step)
+        if command.wish in (begun.get(command.step), None if held is None else held.wish):
+            d.emit_for(e.StepReleased, activation, step=command.step)
+        return
+    known = command.step in begun or command.step in reserved or command.step in activation.asks
+    known = known or command.step in steps_of(activation.checkpoint)
+    if known or d.state.state in (R.FAILING, R.CANCELLING) or in_closing_iteration(d.state, activation):
+        return  # no new effect from here on (R3)
+    fields: dict[str, Any] = {"step": command.step, "wish": command.wish, "worker": command.worker}
+    if command.reserve is not None:
+        if find_short(d.state, activation, command.reserve, command.limit) is not None:
+            return  # its worker gives the work back, with what it wants
+        about = {"effect": command.effect, "reserve": command.reserve, "model": command.model, "limit": command.limit}
+        fields |= {**about, "version": 2}
+    d.emit_for(e.StepStarted, activation, **fields)
+
+
+def too_much(d: Decider, activation: Activation) -> Error | None:
     if activation.kept <= MOST_KEPT:
         return None
     message = (
@@ -165,7 +209,11 @@ def fail(d: Decider, command: c.Fail) -> None:
             compensation.fail(d, activation, command.error, retryable=command.retryable, retry_after=after)
         return
     found = fence(d, command)
-    if found is not None:
+    if found is not None and is_poll(d.state, found):
+        put_off(d, found, command.error)
+    elif found is not None and found.begun_steps and not command.not_done:
+        park(d, found, command.error)  # what became of a step is unknown, and it is not done again by itself (rule 81)
+    elif found is not None:
         fail_attempt(
             d,
             found,
@@ -192,6 +240,13 @@ def lapse(d: Decider, command: c.Lapse) -> None:
     current = command.address.attempt == activation.attempt and command.address.generation == d.state.generation
     if not current or activation.state not in (N.QUEUED, N.RUNNING) or d.state.terminal:
         return
+    if command.reason == "crashed" and is_poll(d.state, activation) and has_slept(activation, d.at):
+        command = msgspec.structs.replace(command, reason="handed_back")
+    if command.wants is not None and _is_done_elsewhere(activation, command.step):
+        return  # another worker has this attempt too, and was let begin
+    goes_on = d.state.state in (R.RUNNING, R.PAUSED) and not in_closing_iteration(d.state, activation)
+    if command.wants is not None and goes_on and give_back(d, activation, command, command.wants):
+        return
     node = d.state.pinned(activation)
     unbegun = command.ask if command.reason == "handed_back" and command.ask == activation.ask else ""
     if node.effect == "at_most_once" and activation.begun and not unbegun:
@@ -204,6 +259,10 @@ def lapse(d: Decider, command: c.Lapse) -> None:
         d.dispatch(activation)
     else:
         d.emit_for(e.NodeHeld, activation, reason=d.state.state.value, after=command.reason, unbegun=unbegun)
+
+
+def _is_done_elsewhere(activation: Activation, step: str) -> bool:
+    return step in (activation.reserved or {}) or step in steps_of(activation.checkpoint)
 
 
 def withdraw(d: Decider, command: c.Withdraw) -> None:

@@ -12,9 +12,14 @@ import msgspec
 
 from perdure.kernel.address import Address
 from perdure.kernel.events import AnyEvent, Scope
-from perdure.kernel.mailbox import Mailbox, Over, Overlap, Policy
-from perdure.kernel.values import Error, Fired, Wait
-from perdure.model.ir import IR, Condition
+from perdure.kernel.mailbox import Delivered, Mailbox, Over, Overlap, Policy
+from perdure.kernel.needs import MomentsAsked, Need, Needs, Question, TargetAsked, Verdict
+from perdure.kernel.values import Ask, Error, Fired, Wait
+from perdure.model.ir import IR
+from perdure.model.money import Budget, Usage
+
+__all__ = ["Delivered", "MomentsAsked", "Need", "Needs", "Question", "TargetAsked", "Verdict"]
+"""What stands in another file and is read here."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +81,8 @@ class Start(Command, frozen=True, kw_only=True):
     trigger: Fired | None = None
     mailboxes: tuple[Carried, ...] = ()
     """What the triggers of the run that this one continues hold."""
+    budget: Budget | None = None
+    """What its calls may use, if that is less than its definition says."""
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):
@@ -96,6 +103,23 @@ class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     number: int = 0
     """The number of the checkpoint in its attempt, from 1 on; 0: the worker does not count, and each one is new."""
     size: int = 0
+    usage: Usage | None = None
+    """What the step used. None, for a step that something is reserved for: all of that (rule 83)."""
+
+
+class BeginStep(NodeCommand, frozen=True, kw_only=True):
+    """A worker wishes to begin a step that may happen at most once or costs something, or says that one certainly did not
+    happen."""
+
+    step: str
+    wish: str
+    worker: str = ""
+    not_done: bool = False
+    effect: Literal["idempotent", "at_most_once"] = "at_most_once"
+    reserve: Usage | None = None
+    model: str = ""
+    limit: Budget | None = None
+    """What the config of the node allows this activation."""
 
 
 class Complete(NodeCommand, frozen=True, kw_only=True):
@@ -127,6 +151,10 @@ class Lapse(NodeCommand, frozen=True, kw_only=True):
     reason: Literal["crashed", "handed_back"] = "crashed"
     ask: str = ""
     """The wish to begin after which the worker certainly did not begin: it gave up before it heard of a grant."""
+    step: str = ""
+    wants: Usage | None = None
+    """The step that was not let begin, and what it may use: the worker gives the work back because of that (rule 82)."""
+    limit: Budget | None = None
 
 
 class Withdraw(NodeCommand, frozen=True, kw_only=True):
@@ -152,6 +180,13 @@ class Suspend(NodeCommand, frozen=True, kw_only=True):
     """Another system to be told of the wait: its `url`, and the name of the `secret` that signs the notice."""
     workflow: str = ""
     inputs: Any = None
+    budget: Budget | None = None
+
+
+class AskFor(NodeCommand, frozen=True, kw_only=True):
+    """The handler asks for something durable: its attempt is over, and nothing failed (rule 77)."""
+
+    asks: tuple[Ask, ...]
 
 
 class HoldBack(NodeCommand, frozen=True, kw_only=True):
@@ -213,6 +248,8 @@ class EndChild(Command, frozen=True, kw_only=True):
     """The child was cancelled because this run no longer went on."""
     begun: bool = True
     """False: the child was stopped before this generation of it began, which is still to come."""
+    spent: Usage | None = None
+    """All that the child and the runs below it have used."""
 
 
 class Pause(Command, frozen=True, kw_only=True):
@@ -222,6 +259,10 @@ class Pause(Command, frozen=True, kw_only=True):
 class Resume(Command, frozen=True, kw_only=True):
     reason: str | None = None
     """The reason whose pause is over; None ends every pause."""
+    budget: Budget | None = None
+    """Limits that the run has from here on; those that are None stay."""
+    catch_up: bool = False
+    """A schedule makes up for the moments that the pause kept from running, as it does for others it missed (rule 56)."""
 
 
 class Cancel(Command, frozen=True, kw_only=True):
@@ -279,22 +320,47 @@ class Register(MailboxCommand, frozen=True, kw_only=True):
     kind: str
     spec: Any = None
     policy: Policy = Policy()
-
-
-class Delivered(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that was pushed, mapped under a revision of the spec."""
-
-    id: str
-    key: str = ""
-    inputs: Any = None
-    error: Error | None = None
-    """Why it could not be mapped."""
-    depth: int = 0
+    hook: str = ""
+    """The address that a new webhook has from now on; one that is registered keeps its own."""
+    source: str = ""
+    manner: str = ""
+    begins: Literal["", "start", "end", "cursor"] = ""
+    """Where a source that has become another one begins; it must be said."""
+    topic: str = ""
+    """What the trigger listens to: it reads what happens there."""
+    cursor: str = ""
+    """The last that has happened, which a topic is read behind from now on, if it is a new one for the trigger."""
 
 
 class Deliver(MailboxCommand, frozen=True, kw_only=True):
     items: tuple[Delivered, ...]
     revision: int
+
+
+class Hear(MailboxCommand, frozen=True, kw_only=True):
+    """What happened on the topic of a trigger behind its cursor, mapped under a revision of the spec (rule 53)."""
+
+    items: tuple[Delivered, ...]
+    after: str
+    """The cursor that was read behind."""
+    cursor: str
+    revision: int
+    filtered: int = 0
+    """How many the filter left out."""
+
+
+class Receive(NodeCommand, frozen=True, kw_only=True):
+    """What a poll brought, mapped under a revision of the spec."""
+
+    items: tuple[Delivered, ...]
+    after: str | None
+    """The cursor that the poll began at."""
+    cursor: str
+    revision: int
+    filtered: int = 0
+    """How many items the filter left out."""
+    more: bool = False
+    end: bool = False
 
 
 class Fire(MailboxCommand, frozen=True, kw_only=True):
@@ -317,6 +383,16 @@ class Backfill(MailboxCommand, frozen=True, kw_only=True):
     open: int = 1
 
 
+class Rewind(MailboxCommand, frozen=True, kw_only=True):
+    """Read a source from another cursor on."""
+
+    cursor: str | None
+    """None: as if it had never been read."""
+    again: bool = False
+    """Also what has had a run: it gets another one."""
+    reason: str = ""
+
+
 class EndFiring(MailboxCommand, frozen=True, kw_only=True):
     """Runs that a trigger started have ended."""
 
@@ -337,11 +413,13 @@ AnyCommand = (
     Start
     | Begin
     | Checkpoint
+    | BeginStep
     | Complete
     | Fail
     | Lapse
     | Withdraw
     | Suspend
+    | AskFor
     | NextItems
     | HoldBack
     | Release
@@ -361,68 +439,14 @@ AnyCommand = (
     | Discard
     | Register
     | Deliver
+    | Hear
     | Fire
+    | Receive
     | Backfill
+    | Rewind
     | EndFiring
     | Settle
 )
-
-
-# -- needs and verdicts ------------------------------------------------------------------------------------------------
-
-
-class Need(msgspec.Struct, frozen=True):
-    """Something the kernel must know first and must not compute itself (rule 41)."""
-
-    kind: Literal["when", "loop", "branch", "outputs", "collect", "moments", "target"]
-    node: str = ""
-    scope: Scope = ()
-    rule: int = 0
-
-
-class MomentsAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """What `moments` is about. The answer is `{"moments": [[nominal, due, previous, next], …], "next": due or None, "more": bool}`:
-    those after `since` that are due by `until`, at most so many, in order; and when the one after them is due. With `more` there
-    are further ones to find; `upto`, if given, is as far as was looked though no moment is there."""
-
-    trigger: str
-    spec: Any
-    since: float
-    until: float
-    most: int
-    nominal: bool = False
-    """`until` is about the moments themselves, not about when they are due."""
-
-
-class TargetAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """What `target` is about. The answer is `{"version": 3, "ir": hash}`, with `inputs` where they are rendered only now; an
-    error means that the item can start no run."""
-
-    workflow: str
-    spec: Any
-    item: Any
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """The answer to a `Need`: a value, or the error that kept it from being evaluated (never false)."""
-
-    value: Any = None
-    error: Error | None = None
-    seen: Any = None
-    output_ref: str | None = None
-    size: int = 0
-
-
-class Question(msgspec.Struct, frozen=True):
-    """A need, what it is about, and everything its evaluation may read."""
-
-    need: Need
-    evidence: Any
-    condition: Condition | None = None
-
-
-class Needs(msgspec.Struct, frozen=True):
-    questions: tuple[Question, ...]
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -474,6 +498,7 @@ class StartChild(Effect, frozen=True, kw_only=True):
     workflow: str
     inputs: Any = None
     generation: int = 1
+    budget: Budget | None = None
 
 
 class StopChild(Effect, frozen=True, kw_only=True):
@@ -510,12 +535,20 @@ class StartRun(Effect, frozen=True, kw_only=True):
     name: str
     item: str
     """What the source calls the item."""
+    asked_by: tuple[str, ...] = ()
+    """Who registered the trigger as it is, and who fired the item or let it in again."""
 
 
 class NotifyTrigger(Effect, frozen=True, kw_only=True):
     """This run ended, so the trigger that started it counts it no more: in the commit of the end, like `NotifyParent`."""
 
     trigger: Fired
+    state: Literal["completed", "failed", "cancelled", "rolled_back"]
+
+
+class TellTopic(Effect, frozen=True, kw_only=True):
+    """This run ended, which happens on the topic of its workflow: in the commit of the end, like `NotifyParent`."""
+
     state: Literal["completed", "failed", "cancelled", "rolled_back"]
 
 

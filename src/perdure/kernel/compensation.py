@@ -8,6 +8,7 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
+from perdure.kernel.child_runs import next_undone
 from perdure.kernel.decider import Decider
 from perdure.kernel.state import Activation, IntegrityError, NodeState, RunState, State
 from perdure.kernel.values import Error
@@ -18,7 +19,7 @@ N, R = NodeState, RunState
 def begin(d: Decider, ends: Literal["failed", "cancelled", "rolled_back"], generation: int | None = None) -> bool:
     """Plan the compensation. False when there is nothing to compensate and the run may end at once."""
     state = d.state
-    plan = [state.activations[key] for key in reversed(state.undoable) if state.activations[key].state is N.COMPLETED]
+    plan = plan_of(state)
     if not plan and ends != "rolled_back":
         return False
     places = tuple(d.place(activation) for activation in plan)
@@ -26,26 +27,61 @@ def begin(d: Decider, ends: Literal["failed", "cancelled", "rolled_back"], gener
     return True
 
 
+def plan_of(state: State) -> list[Activation]:
+    """What a compensation that begins now would undo, in that order."""
+    done = (state.activations[key] for key in reversed(state.undoable))
+    return [activation for activation in done if activation.state is N.COMPLETED or next_undone(activation)]
+
+
 def go_on(d: Decider) -> None:
     """Compensate the next activation of the plan, unless one is under way or waits for a person."""
     state = d.state
-    if not state.plan:
-        close(d)
-        return
-    activation = state.activations[state.plan[-1]]
-    if activation.undo is not None and activation.undo.state == "planned":
-        attempt(d, activation)
+    while state.plan:
+        activation = state.activations[state.plan[-1]]
+        if activation.undo is not None and activation.undo.state == "planned":
+            attempt(d, activation)
+        if state.plan and state.plan[-1] == activation.key:
+            return
+    close(d)
 
 
 def attempt(d: Decider, activation: Activation) -> None:
     undo = activation.undo
     if undo is None:
         raise IntegrityError(f"run {d.state.run_id}: no compensation of {d.state.name(activation.node)} is planned")
+    if not _is_left_to_undo(d.state, activation):  # only children of its asks were to be undone
+        complete(d, activation, None)
+        return
     d.emit_for(e.NodeCompensating, activation, attempt=undo.attempt + 1)
-    if d.state.pinned(activation).compensator is None:
-        d.effect(c.StopChild(child=activation.child, rollback=True))
+    child = child_to_undo(d.state, activation)
+    if child:
+        d.effect(c.StopChild(child=child, rollback=True))
     else:
         d.dispatch(activation, undo=True)
+
+
+def child_to_undo(state: State, activation: Activation) -> str:
+    """The child whose rollback compensates the activation next; empty where its compensator does. Children of its asks
+    come before it, the last that completed first (rule 80)."""
+    child = next_undone(activation)
+    if child or state.pinned(activation).compensator is not None:
+        return child
+    return activation.child
+
+
+def _is_left_to_undo(state: State, activation: Activation) -> bool:
+    if next_undone(activation):
+        return True
+    own = state.pinned(activation).compensator is not None or bool(activation.child)
+    return own and activation.state is N.COMPLETED
+
+
+def child_undone(d: Decider, activation: Activation, output: object) -> None:
+    """Go on after the rollback of a child: it was the compensation, or one of the asks' children was undone first."""
+    if not activation.ask_children:
+        complete(d, activation, output)
+    else:
+        attempt(d, activation)
 
 
 def is_current(state: State, activation: Activation, command: c.NodeCommand) -> bool:
@@ -53,6 +89,8 @@ def is_current(state: State, activation: Activation, command: c.NodeCommand) -> 
     undo = activation.undo
     if state.state is not R.COMPENSATING or undo is None or undo.state not in ("queued", "running"):
         return False
+    if next_undone(activation):
+        return False  # a child of its asks is being undone, and no worker was sent for that
     return command.address.generation == state.generation and command.address.attempt == undo.attempt
 
 
@@ -99,10 +137,13 @@ def give_up(d: Decider) -> None:
 
 
 def notify(d: Decider) -> None:
-    """Tell those that wait for the end of this run: its parent, and the trigger that started it (rule 49)."""
+    """Tell those that wait for the end of this run: its parent, the trigger that started it (rule 49), and the triggers that listen to its
+    workflow (rule 53)."""
     state = d.state
+    ended: Any = state.state.value
     if state.parent is not None:
         d.effect(c.NotifyParent(parent=state.parent))
+    elif not state.triggers:
+        d.effect(c.TellTopic(state=ended))
     if state.trigger is not None and state.trigger.report:
-        ended: Any = state.state.value
         d.effect(c.NotifyTrigger(trigger=state.trigger, state=ended))

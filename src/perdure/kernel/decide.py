@@ -11,27 +11,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure.kernel import attempts, runs, triggers, waits
+from perdure.kernel import attempts, polls, runs, topics, triggers, waits
 from perdure.kernel import commands as c
 from perdure.kernel.decider import Decider, Refusal, Unknown
 from perdure.kernel.hand_out import hand_out
+from perdure.kernel.money import let_go
 from perdure.kernel.settle import settle
 from perdure.kernel.state import State
 
 _NOTHING_KNOWN: dict[c.Need, c.Verdict] = {}
 
-_MOVING = (c.Begin, c.Suspend, c.Complete, c.Fail, c.Lapse)
+_MOVING = (c.Begin, c.Suspend, c.AskFor, c.Complete, c.Fail, c.Lapse)
 """Commands after which the map of an item may go on."""
 
 _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Start: runs.start,
     c.Begin: attempts.begin,
     c.Checkpoint: attempts.checkpoint,
+    c.BeginStep: attempts.begin_step,
     c.Complete: attempts.complete,
     c.Fail: attempts.fail,
     c.Lapse: attempts.lapse,
     c.Withdraw: attempts.withdraw,
     c.Suspend: waits.suspend,
+    c.AskFor: waits.ask_for,
     c.NextItems: waits.start_more,
     c.HoldBack: attempts.hold_back_one,
     c.Release: attempts.release,
@@ -51,8 +54,11 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Discard: runs.discard,
     c.Register: triggers.register,
     c.Deliver: triggers.deliver,
+    c.Hear: topics.hear,
     c.Fire: triggers.fire,
+    c.Receive: polls.receive,
     c.Backfill: triggers.backfill,
+    c.Rewind: polls.rewind,
     c.EndFiring: triggers.end_firing,
     c.Settle: triggers.settle_item,
 }
@@ -90,9 +96,12 @@ def _decide(
         _HANDLERS[type(command)](decider, command)
         if isinstance(command, _MOVING):
             waits.item_moved(decider, command)
+        if state.short:
+            let_go(decider)
         if state.triggers:
             hand_out(decider)
             triggers.go_on_if_long(decider)
+            polls.poll(decider)
         settle(decider)
         kept = keep
     except Unknown as unknown:

@@ -15,6 +15,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence
 from perdure.kernel.causal_past import evidence as gather
+from perdure.kernel.child_runs import list_left, open_children
 from perdure.kernel.evolve import apply
 from perdure.kernel.state import Activation, Key, NodeState, State
 from perdure.kernel.values import Error
@@ -23,6 +24,9 @@ from perdure.model.ir import Condition, Node
 Q = NodeState.QUEUED
 _complete = msgspec.structs.force_setattr
 _FAILURES = (e.NodeFailed, e.NodeRetrying, e.NodeParked, e.ItemFailed)
+
+MAX_DEPTH = 100
+"""The most runs inside runs. Each level makes default outputs deeper, and deeper ones than this may not be storable."""
 
 GRACE_SECONDS = 30.0
 """How long a run that ends waits for work that cannot be stopped at once."""
@@ -185,15 +189,18 @@ class Decider:
         """Stop the children that run. True if one is waited for. A child the next generation wants again is retried
         (rule 35)."""
         states = (NodeState.WAITING, NodeState.PARKED)
-        found = [a for a in sorted_by_schedule(self.state, *states) if a.child_open] if self.state.children else []
+        found = sorted_by_schedule(self.state, *states) if self.state.children else []
+        waited_for = False
         for activation in found:
-            self.effect(c.StopChild(child=activation.child))
-        return any(activation.state is NodeState.WAITING for activation in found)
+            for child in open_children(activation):
+                self.effect(c.StopChild(child=child))
+                waited_for = waited_for or activation.state is NodeState.WAITING
+        return waited_for
 
-    def leave_child(self, activation: Activation) -> None:
-        """Stop the child of an activation that has ended, if it was not the child that ended it."""
-        if self.state.is_left(activation):
-            self.effect(c.StopChild(child=activation.child))
+    def leave_children(self, activation: Activation) -> None:
+        """Stop the children of an activation that has ended, if they are not what ended it."""
+        for child in list_left(self.state, activation):
+            self.effect(c.StopChild(child=child))
 
     def recall_queued(self) -> None:
         state = self.state

@@ -7,6 +7,7 @@ and are remembered in `State.entered`, where every iteration reads them again (r
 from __future__ import annotations
 
 from perdure.kernel.events import Scope
+from perdure.kernel.money_facts import lose
 from perdure.kernel.state import (
     ENDED,
     ERROR,
@@ -30,6 +31,7 @@ from perdure.model.ir import Edge, Node
 
 N = NodeState
 _PENDING = N.PENDING
+_AT_WORK = (N.QUEUED, N.RUNNING)
 _TOKENS = (TAKEN, ERROR)
 """How an edge resolves that brings a token."""
 
@@ -41,6 +43,11 @@ def set_state(state: State, activation: Activation, new: NodeState, *, generatio
         place = f"{state.name(activation.node)}{list(activation.scope)}"
         raise IntegrityError(f"run {state.run_id}: {place} cannot go from {old} to {new} (V5)")
     activation.state = new
+    if activation.reserved is not None and new not in _AT_WORK:
+        lose(state, activation)
+    if activation.wants is not None and new is not N.HELD:
+        activation.wants = None
+        state.drop(state.short, activation.key)
     tally = state.tally
     tally[old] = tally.get(old, 0) - 1
     tally[new] = tally.get(new, 0) + 1
@@ -76,6 +83,11 @@ def timer_name(state: State, kind: str, activation: Activation) -> str:
     scope = ".".join(map(str, activation.scope))
     item = "" if activation.item < 0 else f"#{activation.item}"
     return f"{kind}:{state.name(activation.node)}:{scope}{item}"
+
+
+def ask_timer(state: State, kind: str, activation: Activation, ask: str) -> str:
+    """The name of a timer of one of the asks of an activation."""
+    return f"{timer_name(state, kind, activation)}:{ask}"
 
 
 def touch(state: State, key: Key) -> None:
@@ -259,6 +271,7 @@ def fire(state: State, activation: Activation) -> None:
     """Decide the join: its tokens are consumed, and what comes later is absorbed."""
     if activation.fired:
         return
+    activation.scheduled_seq = 0  # of an earlier generation: whether it may run, and what it sees, is decided anew
     state.tokens -= activation.tokens
     activation.tokens = 0
     activation.fired = True

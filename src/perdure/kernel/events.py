@@ -11,12 +11,29 @@ are packed; where nothing refers to a blob, values are the user's own JSON.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from perdure.kernel import segments
 from perdure.kernel.event_base import Event, NodeEvent, Place, Scope
+from perdure.kernel.run_events import (
+    RunCancelled,
+    RunCancelling,
+    RunCompensating,
+    RunCompleted,
+    RunCreated,
+    RunFailed,
+    RunFailing,
+    RunPatched,
+    RunPaused,
+    RunResumed,
+    RunRetried,
+    RunRolledBack,
+    RunSignalled,
+    RunUndelivered,
+)
+from perdure.kernel.step_events import StepReleased, StepStarted
 from perdure.kernel.trigger_events import (
     TriggerAdvanced,
     TriggerBackfilling,
@@ -29,13 +46,30 @@ from perdure.kernel.trigger_events import (
     TriggerSkipped,
     TriggerStarted,
 )
-from perdure.kernel.values import Error, Fired, Route, Undo, Wait
+from perdure.kernel.values import Asking, Error, Route, Undo, Wait
+from perdure.model.money import Budget, Usage
 
 __all__ = [
     "Event",
     "NodeEvent",
     "Place",
+    "RunCancelled",
+    "RunCancelling",
+    "RunCompensating",
+    "RunCompleted",
+    "RunCreated",
+    "RunFailed",
+    "RunFailing",
+    "RunPatched",
+    "RunPaused",
+    "RunResumed",
+    "RunRetried",
+    "RunRolledBack",
+    "RunSignalled",
+    "RunUndelivered",
     "Scope",
+    "StepReleased",
+    "StepStarted",
     "TriggerAdvanced",
     "TriggerBackfilling",
     "TriggerCarried",
@@ -48,132 +82,6 @@ __all__ = [
     "TriggerStarted",
 ]
 """What stands in other files and is read here."""
-
-# -- runs --------------------------------------------------------------------------------------------------------------
-
-
-class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
-    run_id: str
-    workflow: str
-    workflow_version: int
-    ir: str
-    inputs: Any = None
-    tags: dict[str, str] = msgspec.field(default_factory=dict)
-    tenant: str = "default"
-    deadline_at: float | None = None
-    parent: tuple[str, str, Scope, int | None] | None = None
-    """The (run, node, scope, item) that this run is a child of."""
-    origin: tuple[str, str] | None = None
-    """The (run, node or "") that this run was rerun from or continues."""
-    overrides: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
-    """Values that a node sees instead of the outputs of nodes before it (rerun): reader to node to value (rule 40)."""
-    by: str = ""
-    depth: int = 0
-    """How many runs this one is nested in."""
-    signals_seen: tuple[str, ...] = ()
-    """Ids of signals that the run this one continues has received: a signal that comes again is the same signal."""
-    imported: str = ""
-    """The run whose journal an imported file held: this run is only looked at, never decided on."""
-    alias: str = ""
-    """The alias by which the workflow version was chosen."""
-    correlation_id: str = ""
-    """The caller's own name for this work; children and tasks carry the same."""
-    sealed_for: str = ""
-    """The run whose sealed fields this one may open, and under whose name it seals: the first of the runs it was rerun
-    from or continues. Empty: the run at the top of its own tree."""
-    asked_by: tuple[str, ...] = ()
-    """Who started the runs that led to this one: the run it was rerun from or continues, and the one it is a child of. They
-    may be forgotten before this run is."""
-    generation: int = 1
-    """The first generation: above 1 for a child whose start failed before, as its parent then accepts no older one."""
-    trigger: Fired | None = None
-    """The firing of a trigger that this run, or the one it continues, was started by."""
-
-
-class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):
-    by: str = ""
-    reason: str = ""
-
-
-class RunResumed(Event, frozen=True, kw_only=True, tag="run.resumed"):
-    by: str = ""
-    reason: str = ""
-    """The reason whose pause is over."""
-    left: tuple[str, ...] = ()
-    """The reasons the run stays paused for; with none left it goes on."""
-
-
-class RunFailing(Event, frozen=True, kw_only=True, tag="run.failing"):
-    error: Error
-    node: str | None = None
-    scope: Scope = ()
-
-
-class RunFailed(Event, frozen=True, kw_only=True, tag="run.failed"):
-    error: Error
-
-
-class RunCancelling(Event, frozen=True, kw_only=True, tag="run.cancelling"):
-    by: str = ""
-    reason: str = ""
-    grace_until: float | None = None
-    orphaned: bool = False
-    """The parent, which no longer goes on, cancelled this run: if the parent is retried, so is this run (rule 35)."""
-
-
-class RunCancelled(Event, frozen=True, kw_only=True, tag="run.cancelled"):
-    by: str = ""
-    forced: bool = False
-    not_compensated: tuple[Place, ...] = ()
-    """Activations that a forced end left uncompensated: dead letters."""
-
-
-class RunCompensating(Event, frozen=True, kw_only=True, tag="run.compensating"):
-    ends: Literal["failed", "cancelled", "rolled_back"]
-    plan: tuple[Place, ...]
-    generation: int
-    by: str = ""
-
-
-class RunRolledBack(Event, frozen=True, kw_only=True, tag="run.rolled_back"):
-    pass
-
-
-class RunCompleted(Event, frozen=True, kw_only=True, tag="run.completed"):
-    outputs: Any = None
-    outputs_ref: str | None = None
-    continued_as: str | None = None
-
-
-class RunRetried(Event, frozen=True, kw_only=True, tag="run.retried"):
-    generation: int
-    deadline_at: float | None = None
-    by: str = ""
-
-
-class RunPatched(Event, frozen=True, kw_only=True, tag="run.patched"):
-    ir: str
-    by: str = ""
-    reason: str = ""
-    patch: Any = None
-    mends: bool = False
-    """The patch came with a retry, so what runs again uses it too."""
-
-
-class RunSignalled(Event, frozen=True, kw_only=True, tag="run.signalled"):
-    name: str
-    payload: Any = None
-    signal: str = ""
-    """The sender's id of this signal; a second one with the same id is the same signal."""
-    by: str = ""
-
-
-class RunUndelivered(Event, frozen=True, kw_only=True, tag="run.undelivered"):
-    """The run that was to continue this one can never begin, so what was left to it is not done."""
-
-    to: str
-    error: Error
-
 
 # -- nodes -------------------------------------------------------------------------------------------------------------
 
@@ -197,6 +105,7 @@ class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
 
 
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
+    VERSION: ClassVar[int] = 3
     data: Any = None
     step: str = ""
     """The step whose result `data` is; empty: the handler's own data. Both are kept beside the earlier steps."""
@@ -205,6 +114,10 @@ class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpoin
     before checkpoints were numbered, when `data` without a step replaced all that was kept."""
     size: int = 0
     """What it takes, in bytes, with the name of the step; 0 if it does not count (rule 31)."""
+    signal: str = ""
+    """The signal that is the answer to the ask of this name, and is consumed by it. Version 2 is an answer (rule 78)."""
+    usage: Usage | None = None
+    """What the step used, which takes the place of what was reserved for it (rule 83); in version 3 only."""
 
 
 class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
@@ -260,11 +173,14 @@ class NodeUpstreamFailed(NodeEvent, frozen=True, kw_only=True, tag="node.upstrea
 
 
 class NodeHeld(NodeEvent, frozen=True, kw_only=True, tag="node.held"):
+    VERSION: ClassVar[int] = 2
     reason: str = ""
     after: Literal["", "crashed", "handed_back"] = ""
     detail: str = ""
     """Which worker lacks what, for people, when the reason is `no_worker`."""
     unbegun: str = ""
+    wants: Usage | None = None
+    """What the next call of its handler may use, and for which its budget has no room (rule 82)."""
 
 
 class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):
@@ -273,7 +189,10 @@ class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):
 
 
 class NodeWaiting(NodeEvent, frozen=True, kw_only=True, tag="node.waiting"):
+    VERSION: ClassVar[int] = 2
     wait: Wait
+    asks: tuple[Asking, ...] = ()
+    """What a handler asked for (rule 77)."""
 
 
 class NodeResumed(NodeEvent, frozen=True, kw_only=True, tag="node.resumed"):
@@ -345,6 +264,7 @@ class LoopEnded(Event, frozen=True, kw_only=True, tag="loop.ended"):
 
 
 class ApprovalRequested(NodeEvent, frozen=True, kw_only=True, tag="approval.requested"):
+    VERSION: ClassVar[int] = 2
     approval: str
     approvers: tuple[str, ...] = ()
     quorum: int = 1
@@ -354,6 +274,8 @@ class ApprovalRequested(NodeEvent, frozen=True, kw_only=True, tag="approval.requ
     shown: Any = None
     form: Any = None
     notify: dict[str, str] | None = None
+    ask: str = ""
+    """The ask of a handler that this is; empty: the node itself asks."""
 
 
 class ApprovalVoted(NodeEvent, frozen=True, kw_only=True, tag="approval.voted"):
@@ -401,16 +323,23 @@ class TimerFired(Event, frozen=True, kw_only=True, tag="timer.fired"):
 
 
 class ChildStarted(NodeEvent, frozen=True, kw_only=True, tag="child.started"):
+    VERSION: ClassVar[int] = 3
     child: str
     workflow: str
     inputs: Any = None
     generation: int = 1
+    ask: str = ""
+    budget: Budget | None = None
+    """What the child may use, which is reserved here until it ends (rule 84); in version 3 only."""
 
 
 class ChildEnded(NodeEvent, frozen=True, kw_only=True, tag="child.ended"):
+    VERSION: ClassVar[int] = 2
     child: str
     generation: int
     state: Literal["completed", "failed", "cancelled", "rolled_back"]
+    usage: Usage | None = None
+    """What it used since its parent heard of it last, runs below it included."""
 
 
 class ItemCompleted(NodeEvent, frozen=True, kw_only=True, tag="item.completed"):
@@ -441,11 +370,14 @@ class StreamClosed(NodeEvent, frozen=True, kw_only=True, tag="stream.closed"):
 
 
 class LimitReached(Event, frozen=True, kw_only=True, tag="limit.reached"):
-    limit: Literal["max_hops", "max_fanout", "max_bytes"]
+    VERSION: ClassVar[int] = 2
+    limit: Literal["max_hops", "max_fanout", "max_bytes", "budget"]
     value: int
     maximum: int
     node: str | None = None
     scope: Scope = ()
+    of: Literal["", "usd", "tokens", "calls"] = ""
+    """What of the budget there is not enough of. Money is in millionths of a dollar."""
 
 
 class ResultIgnored(NodeEvent, frozen=True, kw_only=True, tag="result.ignored"):
@@ -472,6 +404,8 @@ AnyEvent = (
     | NodesScheduled
     | NodeStarted
     | NodeCheckpointed
+    | StepStarted
+    | StepReleased
     | NodeCompleted
     | NodeRouted
     | NodeFailed

@@ -22,6 +22,7 @@ from perdure.kernel.state import (
     State,
     key_of,
 )
+from perdure.kernel.values import Asked
 from perdure.model.ir import Edge, Node
 from perdure.spelling import suggest
 
@@ -156,9 +157,13 @@ def _word(activation: Activation, seen: Seen) -> str:
 
 
 def _wait_word(kind: str) -> str:
-    return {"approval": "a person", "child": "a child run", "items": "its items", "delay": "the loop's delay"}.get(
-        kind, f"a {kind}"
-    )
+    return {
+        "approval": "a person",
+        "child": "a child run",
+        "items": "its items",
+        "delay": "the loop's delay",
+        "asks": "answers",
+    }.get(kind, f"a {kind}")
 
 
 def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> str:
@@ -177,18 +182,15 @@ def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> st
         case N.RUNNING:
             return _running(who, activation.tries, Working(activation.worker, activation.started_at))
         case N.RETRYING:
-            code = activation.error.code if activation.error is not None else "an error"
-            left = state.pinned(activation).retry.max_attempts - activation.failures
-            when = _at(activation.retry_at)
-            return f"{who} failed with {code} and is tried again at {when}; {_count(left, 'attempt')} left."
+            node, when = state.pinned(activation), _at(activation.retry_at)
+            again = f"{who} failed ({_said(activation)}) and is tried again at {when}"
+            if node.type == "trigger":  # what it polls is asked for ever (rule 51)
+                return f"{again}; a poll is tried again for ever."
+            return f"{again}; {_count(node.retry.max_attempts - activation.failures, 'attempt')} left."
         case N.WAITING:
             return _waiting(state, who, activation, seen)
         case N.PARKED:
-            code = activation.error.code if activation.error is not None else "an error"
-            message = (
-                f": {activation.error.message}" if activation.error is not None and activation.error.message else ""
-            )
-            return f"{who} is parked after {code}{message}; requeue or discard it to go on."
+            return f"{who} is parked after {_said(activation)}; requeue or discard it to go on."
         case N.SKIPPED:
             return f"{who} was skipped: {_why_skipped(state, node, activation)}."
         case N.CANCELLED:
@@ -210,6 +212,14 @@ def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> st
             if more and not activation.scheduled_seq:
                 more += ", because something it builds upon is being done again"
             return f"{who} has run: it completed{more}."
+
+
+def _said(activation: Activation) -> str:
+    """The error of an activation with its message, if it has one."""
+    error = activation.error
+    if error is None:
+        return "an error"
+    return f"{error.code}: {error.message}" if error.message else error.code
 
 
 _SILENT_SECONDS = 10.0
@@ -260,6 +270,12 @@ def _held(who: str, node: Node, activation: Activation) -> str:
         )
     if activation.reason == "paused":
         return f"{who} is ready, but the run is paused; resume it."
+    if activation.reason == "budget":
+        return f"{who} is ready, but the budget of the run is used up; resume it with a larger one."
+    if activation.reason == "budget_reserved":
+        return (
+            f"{who} is ready, and waits until calls under way have ended: the rest of the budget is set aside for them."
+        )
     if activation.reason == "redo":
         return f"{who} is ready, but something it builds upon is being done again, and it waits for that."
     return f"{who} is ready, but the run is {activation.reason or 'not dispatching'}."
@@ -287,6 +303,10 @@ def _waiting(state: State, who: str, activation: Activation, seen: Seen) -> str:
             return f"{who} waits for the signal {wait.name!r}{until}."
         case "child":
             return f"{who} waits for its child run {wait.name}."
+        case "asks":
+            waiting = [_ask(state, ask) for ask in activation.asks.values() if ask.open]
+            more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
+            return f"{who} has asked, and waits for {', '.join(waiting[:5])}{more}."
         case "trigger":
             return f"{who} is a trigger, and waits for what comes."
         case _:
@@ -300,6 +320,18 @@ def _waiting(state: State, who: str, activation: Activation, seen: Seen) -> str:
             notes = [*([f"{running} running"] if running else []), *([f"{parked} parked"] if parked else [])]
             more = f" ({', '.join(notes)})" if notes else ""
             return f"{who} waits for its items: {done} of {wait.count} ended, {activation.items_open} open{more}."
+
+
+def _ask(state: State, ask: Asked) -> str:
+    """What an ask waits for, with its name."""
+    approval = state.approvals.get(ask.approval)
+    expires_at = ask.until if approval is None else approval.expires_at
+    until = f" until {_at(expires_at)}" if expires_at is not None else ""
+    if approval is not None:
+        return f"{ask.name} (a decision by {', '.join(approval.approvers) or 'anyone'}{until})"
+    if ask.kind == "child":
+        return f"{ask.name} (the child run {ask.child})"
+    return f"{ask.name} (the signal {ask.signal!r}{until})" if ask.signal else f"{ask.name} ({until.strip()})"
 
 
 def _why_skipped(state: State, node: Node, activation: Activation) -> str:

@@ -6,10 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from perdure.kernel import events as e
-from perdure.kernel.edges import clear_timer, ensure, set_state, timer_name
+from perdure.kernel.child_runs import next_undone
+from perdure.kernel.edges import ask_timer, clear_timer, ensure, set_state, timer_name
 from perdure.kernel.signal_lines import leave
-from perdure.kernel.state import OPEN, RUN_TRANSITIONS, Activation, IntegrityError, NodeState, RunState, State
-from perdure.kernel.values import Undo
+from perdure.kernel.state import (
+    OPEN,
+    RUN_TRANSITIONS,
+    Activation,
+    Approval,
+    IntegrityError,
+    NodeState,
+    RunState,
+    State,
+)
+from perdure.kernel.values import Asked, Undo
 
 N = NodeState
 
@@ -73,9 +83,30 @@ def stop_waiting(state: State, activation: Activation) -> None:
         clear_timer(state, timer_name(state, "approval", activation))
         approval = state.approvals.get(wait.name)
         if approval is not None and approval.state == "pending":
-            state.edit(approval)
-            approval.state = "decided"
-            state.put(state.closed_approvals, wait.name, None)
+            _close_approval(state, wait.name, approval)
+    elif wait.kind == "asks":
+        for ask in activation.asks.values():
+            if ask.open:
+                close_ask(state, activation, ask)
+
+
+def _close_approval(state: State, name: str, approval: Approval) -> None:
+    state.edit(approval)
+    approval.state = "decided"
+    state.put(state.closed_approvals, name, None)
+
+
+def close_ask(state: State, activation: Activation, ask: Asked) -> None:
+    """Let an ask wait no longer: it has its answer, or its activation has ended."""
+    state.edit(ask)
+    ask.open = False
+    clear_timer(state, ask_timer(state, "ask", activation, ask.name))
+    if ask.signal:
+        leave(state, ask.signal)
+    approval = state.approvals.get(ask.approval)
+    if approval is not None and approval.state == "pending":
+        clear_timer(state, ask_timer(state, "approval", activation, ask.name))
+        _close_approval(state, ask.approval, approval)
 
 
 def undo_of(state: State, activation: Activation) -> Undo:
@@ -102,6 +133,10 @@ def count_item(state: State, item: Activation, *, failed: bool) -> None:
     owner.items_completed += not failed
 
 
+def _has_undone_asks(activation: Activation) -> bool:
+    return bool(activation.ask_children) and bool(next_undone(activation))
+
+
 def succeed(state: State, activation: Activation, event: e.NodeCompleted | e.ItemCompleted) -> None:
     activation.output, activation.output_ref, activation.size = event.output, event.output_ref, event.size
     activation.error, activation.reason = None, ""
@@ -114,7 +149,7 @@ def succeed(state: State, activation: Activation, event: e.NodeCompleted | e.Ite
     state.bytes += event.size
     finish(state, activation, event.seq, event.at)
     set_state(state, activation, N.COMPLETED)
-    if state.pinned(activation).compensator is not None or activation.child:
+    if state.pinned(activation).compensator is not None or activation.child or _has_undone_asks(activation):
         if activation.key in state.undoable:  # done again; it is compensated once
             state.undoable = [key for key in state.undoable if key != activation.key]
         state.push(state.undoable, activation.key)

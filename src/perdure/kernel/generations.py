@@ -210,7 +210,11 @@ def make_ready(state: State, activation: Activation) -> None:
     activation.rejected = activation.accepted = False
     if activation.undo is not None:
         activation.undo = Undo(attempt=activation.undo.attempt, state="done")
-        activation.checkpoint, activation.kept = None, 0  # the steps of the activation were undone with it
+        activation.checkpoint, activation.kept, activation.begun_steps = (
+            None,
+            0,
+            None,
+        )  # the steps of the activation were undone with it
     activation.reason, activation.begun, activation.wait = "", False, None
     activation.ended_at, activation.ended_seq, activation.retry_at = None, 0, None
 

@@ -7,6 +7,7 @@ from typing import Literal
 from perdure.kernel import commands as c
 from perdure.kernel import continuations
 from perdure.kernel import events as e
+from perdure.kernel.child_runs import open_children
 from perdure.kernel.decider import Decider
 from perdure.kernel.edges import head_of, is_new, latest, loops_over, went_aside
 from perdure.kernel.state import OPEN, Activation, IntegrityError, LoopRun, NodeState, key_of
@@ -63,8 +64,9 @@ def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "j
     for activation in activations:
         if activation.state in (N.QUEUED, N.RUNNING):
             d.stop(activation)
-        elif activation.child_open:
-            d.effect(c.StopChild(child=activation.child))
+        else:
+            for child in open_children(activation):
+                d.effect(c.StopChild(child=child))
     if len(activations) == 1:
         d.emit_for(e.NodeCancelled, activations[0], reason=reason)
     elif activations:

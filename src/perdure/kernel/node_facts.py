@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import events as e
+from perdure.kernel.ask_facts import begin_asks, keep_answer
 from perdure.kernel.causal_past import may_wait
 from perdure.kernel.edges import (
     clear_timer,
@@ -21,10 +22,11 @@ from perdure.kernel.edges import (
 )
 from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
+from perdure.kernel.money_facts import lose, release, reserve, settle
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, take_signal
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
-from perdure.kernel.values import with_data, with_step
+from perdure.kernel.values import Reserved, with_data, with_step
 
 _REF_BYTES = 128
 """What a reference takes in the journal, generously."""
@@ -68,6 +70,8 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, af
         activation.retry_at = None
     if activation.wait is not None:
         stop_waiting(state, activation)
+    if activation.reserved is not None:
+        lose(state, activation)
     activation.attempt, activation.begun, activation.started_at = place.attempt, False, None
     activation.ask = ""
     activation.checkpoints = 0
@@ -79,7 +83,9 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, af
         name = timer_name(state, "queue", activation)
         set_timer(state, name, Timer(due_at, "queue", activation.key, place.attempt))
     if node.total_timeout_seconds is not None and (name := timer_name(state, "total", activation)) not in state.timers:
-        set_timer(state, name, Timer(event.at + node.total_timeout_seconds, "total", activation.key))
+        left = node.total_timeout_seconds if activation.total_left is None else activation.total_left
+        activation.total_left = None
+        set_timer(state, name, Timer(event.at + left, "total", activation.key))
 
 
 def _ready(state: State, activation: Activation, event: e.Event) -> None:
@@ -100,6 +106,9 @@ def _node_held(state: State, event: e.NodeHeld) -> None:
     _hold_back(state, event, event, event.reason, event.after)
     activation = get(state, event)
     activation.detail = event.detail
+    if event.wants is not None:
+        activation.wants = event.wants
+        state.put(state.short, activation.key, None)
     if event.unbegun:
         activation.begun, activation.ask, activation.started_at = False, "", None
     _count_crash(state, event)
@@ -156,8 +165,38 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
     if event.step:
         activation.kept += _REF_BYTES + len(event.step) if type(event.data) is BlobRef else event.size
         activation.checkpoint = with_step(activation.checkpoint, event.step, event.data)
+        if activation.begun_steps and event.step in activation.begun_steps:
+            end_step(activation, event.step)
+        if event.version == 2:
+            keep_answer(state, activation, event)
+        if event.usage is not None:
+            settle(state, activation, event.step, event.usage)
     else:
         activation.checkpoint = with_data(activation.checkpoint, event.data) if event.number else event.data
+
+
+@folds(e.StepStarted)
+def _step_started(state: State, event: e.StepStarted) -> None:
+    activation = get(state, event)
+    if event.step in (activation.begun_steps or {}) or event.step in (activation.reserved or {}):
+        raise IntegrityError(f"run {state.run_id}: step {event.step} of {event.node} begins twice (V10)")
+    if event.effect == "at_most_once":
+        activation.begun_steps = {**(activation.begun_steps or {}), event.step: event.wish}
+    if event.reserve is not None:
+        reserve(state, activation, event.step, Reserved(event.wish, event.reserve, event.model))
+
+
+@folds(e.StepReleased)
+def _step_released(state: State, event: e.StepReleased) -> None:
+    activation = get(state, event)
+    end_step(activation, event.step)
+    release(state, activation, event.step)
+
+
+def end_step(activation: Activation, step: str) -> None:
+    """Let a step be over that had begun: it has its result, or certainly did not happen."""
+    left = {name: wish for name, wish in (activation.begun_steps or {}).items() if name != step}
+    activation.begun_steps = left or None
 
 
 @folds(e.NodeCompleted)
@@ -261,13 +300,18 @@ def _node_waiting(state: State, event: e.NodeWaiting) -> None:
     wait = event.wait
     _ready(state, activation, event)
     clear_timer(state, timer_name(state, "queue", activation))
+    if activation.retry_at is not None:
+        clear_timer(state, timer_name(state, "retry", activation))
+        activation.retry_at = None
     activation.wait = wait
     if wait.kind == "delay":
         activation.started_at = None
     else:
         began(state, activation, event.at)
     set_state(state, activation, N.WAITING)
-    if wait.kind == "signal":
+    if wait.kind == "asks":
+        begin_asks(state, activation, event)
+    elif wait.kind == "signal":
         join(state, state.signal_waits, wait.name, (activation.key, wait))
     if wait.until is not None and wait.kind in ("timer", "delay", "signal"):
         kind: Any = "delay" if wait.kind == "delay" else "wait"
@@ -318,6 +362,7 @@ def _node_requeued(state: State, event: e.NodeRequeued) -> None:
         return
     accepted = activation.accepted  # it is done (R7), and waits to be routed
     activation.failures = activation.crashes = 0
+    activation.begun_steps = None  # a person says that they may begin again
     activation.error, activation.reason, activation.accepted = None, "" if accepted else "requeued", False
     if event.config is not None:
         activation.config = event.config

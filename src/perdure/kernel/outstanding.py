@@ -8,10 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import commands as c
+from perdure.kernel.child_runs import list_left
+from perdure.kernel.compensation import child_to_undo
 from perdure.kernel.decider import in_schedule, sorted_by_schedule
 from perdure.kernel.hand_out import find_stops
+from perdure.kernel.poll_stops import find_left
 from perdure.kernel.state import Activation, NodeState, RunState, State
 from perdure.kernel.waits import has_more_items
+from perdure.model.money import Budget
 
 N, R = NodeState, RunState
 
@@ -27,23 +31,39 @@ def outstanding(state: State) -> list[c.Effect]:
         effects.extend(c.Stop(address=state.address(a)) for a in sorted_by_schedule(state, N.RUNNING))
     waiting = sorted_by_schedule(state, N.WAITING)
     effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
-    left = [
-        state.activations[key] for key in state.children.values()
-    ]  # what ended them may have been lost with the stop
-    left = sorted((a for a in left if state.is_left(a)), key=in_schedule)
-    effects.extend(c.StopChild(child=activation.child) for activation in left)
+    effects.extend(effect for a in waiting if a.ask_children for effect in _ask_children(state, a))
+    # What ended them may have been lost with the stop.
+    left = {key: a for key in state.children.values() if list_left(state, a := state.activations[key])}
+    for activation in sorted(left.values(), key=in_schedule):
+        effects.extend(c.StopChild(child=child) for child in list_left(state, activation))
     effects.extend(c.StartMore(address=state.address(a)) for a in waiting if has_more_items(state, a))
     for box in state.triggers.values():
         effects.extend(find_stops(box))
+    effects.extend(c.Stop(address=state.address(a)) for a in find_left(state))
     if state.plan:
         activation = state.activations[state.plan[-1]]
         undo = activation.undo
         if undo is not None and undo.state == "queued":
-            if state.pinned(activation).compensator is None:
-                effects.append(c.StopChild(child=activation.child, rollback=True))
+            if child := child_to_undo(state, activation):
+                effects.append(c.StopChild(child=child, rollback=True))
             else:
                 effects.append(c.Dispatch(address=state.address(activation, undo=True)))
     return effects
+
+
+def _ask_children(state: State, activation: Activation) -> list[c.Effect]:
+    """The children that the asks of a waiting activation still wait for."""
+    address, left = state.address(activation), set(list_left(state, activation))
+    found: list[c.Effect] = []
+    for child, asked in (activation.ask_children or {}).items():
+        if not asked.open or child in left:
+            continue
+        if state.state in (R.FAILING, R.CANCELLING):
+            found.append(c.StopChild(child=child))
+        else:
+            about: dict[str, Any] = {"child": child, "workflow": asked.workflow, "inputs": asked.inputs}
+            found.append(c.StartChild(**about, address=address, budget=_budget(state, child)))
+    return found
 
 
 def _child(state: State, activation: Activation) -> c.Effect:
@@ -55,4 +75,10 @@ def _child(state: State, activation: Activation) -> c.Effect:
         workflow=activation.child_workflow,
         inputs=activation.child_inputs,
         generation=activation.wait.generation if activation.wait is not None else 1,
+        budget=_budget(state, activation.child),
     )
+
+
+def _budget(state: State, child: str) -> Budget | None:
+    lent = state.lent.get(child)
+    return None if lent is None else lent.budget

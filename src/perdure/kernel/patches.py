@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perdure.kernel import guards
+from perdure.kernel import asked_people, guards
 from perdure.kernel.edges import latest, loosen, resolve, touch, touch_entries, uncount, went_aside
-from perdure.kernel.generations import in_order
+from perdure.kernel.generations import in_order, may_run_again
 from perdure.kernel.state import (
     ENDED,
     ERROR,
@@ -131,7 +131,7 @@ def check(state: State, ir: IR) -> list[str]:
     old, new = state.ir, rebase(ir, *state.irs)
     problems = [] if new.name == old.name else [f"the run is of workflow {old.name!r}, the patch of {new.name!r}"]
     problems += [*_places(state, old, new), *_moves(state, old, new), *_entries(state, new), *_exits(state, old, new)]
-    problems += guards.check(state, old, new)
+    problems += [*guards.check(state, old, new), *asked_people.check(state, old, new, may_run_again(state))]
     return list(dict.fromkeys(problems))
 
 

@@ -10,13 +10,27 @@ from typing import Any
 from perdure.kernel.explain import current_scope, find_latest
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ERROR, TAKEN, Activation, NodeState, RunState, State, key_of
+from perdure.kernel.values import Asked
 from perdure.model.ir import Node
 
 N, R = NodeState, RunState
 Reason = dict[str, Any]
 MOST_SOURCES = 100
 """How many nodes are named that one node waits for."""
-FIRST = ("approval", "parked", "no_worker", "paused", "retry", "signal", "timer", "delay", "child", "items", "queued")
+FIRST = (
+    "approval",
+    "asks",
+    "parked",
+    "no_worker",
+    "paused",
+    "retry",
+    "signal",
+    "timer",
+    "delay",
+    "child",
+    "items",
+    "queued",
+)
 """The codes of what holds up a run, the one that a person can do most about first."""
 _ENDED = {
     N.COMPLETED: "completed",
@@ -127,8 +141,18 @@ def _wait(state: State, activation: Activation) -> Reason:
             return {"child": wait.name}
         case "items":
             return {"open": activation.items_open}
+        case "asks":
+            return {"asks": [_ask(state, ask) for ask in activation.asks.values() if ask.open]}
         case _:
             return {}
+
+
+def _ask(state: State, ask: Asked) -> Reason:
+    reason: Reason = {"name": ask.name, "kind": ask.kind}
+    approval = state.approvals.get(ask.approval)
+    until = ask.until if approval is None else approval.expires_at
+    about = {"approval_id": ask.approval, "signal": ask.signal, "child": ask.child, "until": until}
+    return reason | {key: value for key, value in about.items() if value}
 
 
 def _dependencies(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer, set_timer, touch_entries
 from perdure.kernel.facts import close_open, folds, get, set_run_state
@@ -9,7 +11,7 @@ from perdure.kernel.generations import reopen
 from perdure.kernel.patches import install
 from perdure.kernel.signal_lines import join
 from perdure.kernel.state import IntegrityError, RunState, State, Timer
-from perdure.kernel.values import Undo
+from perdure.kernel.values import Money, Undo
 
 R = RunState
 
@@ -24,7 +26,7 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.submitted_by, state.alias, state.correlation_id = event.by, event.alias, event.correlation_id
     state.created_at, state.imported, state.depth = event.at, event.imported, event.depth
     state.generation, state.sealed_for, state.asked_by = event.generation, event.sealed_for, event.asked_by
-    state.trigger = event.trigger
+    state.trigger, state.money = event.trigger, Money(budget=event.budget)
     before = enumerate(event.signals_seen, -len(event.signals_seen))
     state.signals_seen = {name: number for number, name in before}  # older than any signal of this run, in order
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
@@ -49,10 +51,15 @@ def _run_paused(state: State, event: e.RunPaused) -> None:
 
 @folds(e.RunResumed)
 def _run_resumed(state: State, event: e.RunResumed) -> None:
+    if event.budget is not None:
+        state.money = msgspec.structs.replace(state.money, budget=event.budget)
     if event.left:  # one of several pauses is over
         state.drop(state.pauses, event.reason)
         return
     state.pauses = {}
+    for box in state.triggers.values():
+        if box.missed is not None:
+            state.edit(box).missed = None
     set_run_state(state, R.RUNNING)
 
 

@@ -8,16 +8,20 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import compensation, guards, loops, patches, triggers
 from perdure.kernel import events as e
+from perdure.kernel.asked_people import lacks_yes
 from perdure.kernel.causal_past import lacks_past
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closed_iteration, is_unlet, touch
 from perdure.kernel.generations import in_order
+from perdure.kernel.money import raise_budget
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
+from perdure.kernel.poll_stops import stop_polls
 from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, NodeState, RunState, key_of
 from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
 from perdure.model.ir import Node
+from perdure.model.money import least
 
 N, R = NodeState, RunState
 
@@ -55,6 +59,11 @@ def start(d: Decider, command: c.Start) -> None:
         asked_by=command.asked_by,
         generation=command.generation,
         trigger=command.trigger,
+        **(
+            {}
+            if (budget := least(command.ir.limits.budget, command.budget)) is None
+            else {"budget": budget, "version": 2}
+        ),
     )
     _adopt(d, command.adopted)
     for name, payload in command.signals:
@@ -95,22 +104,27 @@ def pause(d: Decider, command: c.Pause) -> None:
         raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}; only a running run can be paused")
     if not paused:
         triggers.look_at_all(d)  # what was due before the pause is not lost to it
+        stop_polls(d)
     d.emit(e.RunPaused, by=command.by, reason=command.reason)
     if not paused:
         d.recall_queued()
 
 
 def resume(d: Decider, command: c.Resume) -> None:
-    if d.state.state is R.RUNNING:
+    if d.state.state is R.RUNNING and command.budget is None:
         return
     if d.state.state is not R.PAUSED:
         raise Refusal("not_paused", f"run {d.state.run_id} is {d.state.state}; only a paused run can be resumed")
     if command.reason is not None and command.reason not in d.state.pauses:
         return  # the run is paused for other reasons, and stays so
     left = () if command.reason is None else tuple(sorted(d.state.pauses.keys() - {command.reason}))
+    budget = raise_budget(d, command)
+    raised: dict[str, Any] = {} if budget is None else {"budget": budget, "version": 2}
     if not left:
         triggers.look_at_all(d)  # what was due during the pause is over with it
-    d.emit(e.RunResumed, by=command.by, reason=command.reason or "", left=left)
+        if command.catch_up:
+            triggers.catch_up(d, command)
+    d.emit(e.RunResumed, by=command.by, reason=command.reason or "", left=left, **raised)
     if left:
         return
     held = [a for a in sorted_by_schedule(d.state, N.HELD) if a.reason != "no_worker"]
@@ -136,6 +150,7 @@ def cancel(d: Decider, command: c.Cancel) -> None:
     if state.state is not R.CANCELLING:
         grace = None if command.force else d.at + command.grace_seconds
         fields = {"by": command.by, "reason": command.reason, "orphaned": command.orphaned}
+        stop_polls(d)
         d.emit(e.RunCancelling, **fields, grace_until=grace)
         if not command.force:
             d.recall_queued()
@@ -240,11 +255,18 @@ def requeue(d: Decider, command: c.Requeue) -> None:
         _refuse(
             [
                 *guards.asks_otherwise(node, command.config),
+                *_asks_others(activation, node, command.config),
                 *_exchanges_child(activation, node, command.config),
             ]
         )
     d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
     schedule(d, [activation])
+
+
+def _asks_others(activation: Activation, node: Node, config: Any) -> Iterator[str]:
+    """The reasons against requeuing a node with another config after its handler has asked people: it could ask others."""
+    if lacks_yes(activation) and config != node.config:
+        yield f"{node.id!r} has asked people and has no yes, so its config stays; requeue it as it is, or rerun the run"
 
 
 def _exchanges_child(activation: Activation, node: Node, config: Any) -> Iterator[str]:
@@ -294,13 +316,13 @@ def discard(d: Decider, command: c.Discard) -> None:
         d.emit_for(e.ItemFailed, activation, error=error)
     else:
         fail_unhandled(d, activation, error)
-    d.leave_child(activation)
+    d.leave_children(activation)
     items_of(d, activation)
 
 
 def _may_continue(d: Decider, activation: Activation) -> None:
     """Refuse `continue` where an operator would give an approval by it."""
-    why = _cannot_continue(d.state.pinned(activation))
+    why = _cannot_continue(d.state.pinned(activation), activation)
     if why is not None:
         raise Refusal("approval_not_given", why)
     if is_unlet(d.state, activation):
@@ -308,13 +330,17 @@ def _may_continue(d: Decider, activation: Activation) -> None:
         raise Refusal("join_failed", f"{name} never ran: what its join needs has failed; discard it as skip or as fail")
 
 
-def _cannot_continue(node: Node) -> str | None:
+def _cannot_continue(node: Node, activation: Activation) -> str | None:
     """Why a parked node may not be discarded as `continue`: an operator would thereby give an approval (rule 28)."""
     kind = node.type if node.item is None else node.item.type
     if kind == "human":
         why, again = "is an approval, which was not given", "asks again"
     elif kind == "workflow":
         why, again = "starts a run of its own, whose approvals cannot be seen from here", "retries that run"
+    elif lacks_yes(activation):
+        why, again = "has asked people, and has no yes", "enters it again with their answers"
+    elif activation.ask_children:
+        why, again = "has started runs, whose approvals cannot be seen from here", "enters it again"
     else:
         return None
     return f"{node.id!r} {why}; requeue it, which {again}, or discard it as skip or as fail"

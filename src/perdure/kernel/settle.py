@@ -12,6 +12,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import compensation, loops
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Seen, evidence, find_lacking, may_wait, see
+from perdure.kernel.child_runs import waits_for_child
 from perdure.kernel.decider import Decider, Unknown, in_schedule, sorted_by_schedule
 from perdure.kernel.edges import in_closing_iteration, latest
 from perdure.kernel.node_facts import skip
@@ -338,7 +339,7 @@ def end_if_over(d: Decider) -> None:
 def _has_children(state: State) -> bool:
     if not state.children:
         return False
-    return any(state.activations[key].state is N.WAITING for key in state.children.values())
+    return any(waits_for_child(state.activations[key]) for key in state.children.values())
 
 
 def finish(d: Decider) -> None:

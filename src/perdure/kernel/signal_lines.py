@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perdure.kernel.state import Activation, Line, State
+from perdure.kernel.values import Asked
 
 _FEW = 16
 
@@ -41,6 +42,8 @@ def leave(state: State, name: str) -> None:
 def waits(state: State, entry: tuple[Any, Any]) -> bool:
     """Whether an entry of a line of waits still stays. An activation may have left and come back: then it has another
     wait, further behind."""
+    if type(entry[1]) is Asked:
+        return entry[1].open
     activation: Activation = state.activations[entry[0]]
     return activation.wait is entry[1]
 

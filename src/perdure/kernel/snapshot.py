@@ -14,10 +14,11 @@ from perdure.kernel.mailbox import sort
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, waits
 from perdure.kernel.state import Activation, Approval, IntegrityError, Key, Line, LoopRun, NodeState, State, Timer
+from perdure.kernel.values import Asked
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 10
+SNAPSHOT_VERSION = 14
 
 _PLAIN = (
     "run_id",
@@ -65,6 +66,8 @@ _PLAIN = (
     "plan",
     "trigger",
     "triggers",
+    "money",
+    "lent",
     "streams",
     "ir_hashes",
 )
@@ -80,7 +83,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     visits: list[tuple[int, int]]
     timers: dict[str, Timer]
     approvals: dict[str, Approval]
-    signal_waits: dict[str, list[Key]]
+    signal_waits: dict[str, list[tuple[Key, str]]]
+    """Who waits for each signal: an activation, and the ask of it that does, if it is one."""
 
 
 def encode(state: State) -> bytes:
@@ -102,15 +106,18 @@ def encode(state: State) -> bytes:
     return _encoder.encode(snapshot)
 
 
-def _keys(state: State, line: Line) -> list[Key]:
-    return [entry[0] for entry in line.entries[line.head :] if waits(state, entry)]
+def _keys(state: State, line: Line) -> list[tuple[Key, str]]:
+    entries = [entry for entry in line.entries[line.head :] if waits(state, entry)]
+    return [(key, wait.name if type(wait) is Asked else "") for key, wait in entries]
 
 
-_SORTED = ("tags", "pauses", "signals_seen", "children", "streams")
+_SORTED = ("tags", "pauses", "signals_seen", "children", "lent", "streams")
 
 
 def _plain_value(state: State, name: str) -> Any:
     value = getattr(state, name)
+    if name == "money":
+        return msgspec.structs.replace(value, models=dict(sorted(value.models.items())))
     if name == "triggers":
         return {node: sort(box) for node, box in sorted(value.items())}
     return dict(sorted(value.items())) if name in _SORTED else value
@@ -140,12 +147,14 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
         join(state, state.unconsumed, signal, (seq, payload))
     state.unconsumed_count = len(plain.signals)
     for signal, keys in snapshot.signal_waits.items():
-        for key in keys:
-            join(state, state.signal_waits, signal, (key, state.activations[key].wait))
+        for key, ask in keys:
+            activation = state.activations[key]
+            join(state, state.signal_waits, signal, (key, activation.asks[ask] if ask else activation.wait))
     for name in state.ir_hashes:
         if name not in library:
             raise IntegrityError(f"run {state.run_id}: its IR {name} is not at hand")
         state.irs.append(rebase(library[name], *state.irs) if state.irs else library[name])
+    state.short = {a.key: None for a in snapshot.activations if a.wants is not None}
     if state.generation > 1:
         state.loose = {key: None for key, activation in state.activations.items() if may_wait(activation)}
     return state

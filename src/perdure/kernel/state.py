@@ -15,8 +15,9 @@ from perdure.kernel.address import Address
 from perdure.kernel.events import Scope
 from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.values import Error, Fired, Route, Undo, Wait
+from perdure.kernel.values import Asked, AskedChild, Error, Fired, Lent, Money, Reserved, Route, Undo, Wait
 from perdure.model.ir import IR, Node
+from perdure.model.money import Usage
 
 
 class IntegrityError(Exception):
@@ -69,7 +70,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     N.QUEUED: frozenset({N.RUNNING, N.HELD, N.WAITING, N.RETRYING, N.QUEUED, *_enders}),
     N.RUNNING: frozenset({N.QUEUED, N.HELD, N.WAITING, N.RETRYING, *_enders}),
     N.WAITING: frozenset({N.WAITING, N.QUEUED, N.HELD, N.RETRYING, *_enders}),
-    N.RETRYING: frozenset({N.QUEUED, N.HELD, N.RUNNING, *_enders}),
+    N.RETRYING: frozenset({N.QUEUED, N.HELD, N.RUNNING, N.WAITING, *_enders}),
     N.PARKED: frozenset({N.PARKED, N.QUEUED, N.HELD, N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}),
     N.COMPLETED: frozenset({N.COMPENSATED, N.PARKED, N.FAILED}),
     N.FAILED: frozenset(),
@@ -80,7 +81,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
 }
 """Transitions within a generation. WAITING -> WAITING is for the next generation of a child. COMPLETED -> PARKED is an
 outcome whose routing failed (rule 20); the work stays done. COMPLETED -> FAILED, or PARKED, is an outcome that was
-kept and has no way on (rule 25)."""
+kept and has no way on (rule 25). RETRYING -> WAITING is a failing poll that is stopped (rule 51)."""
 
 NEW_GENERATION: dict[NodeState, frozenset[NodeState]] = {
     N.FAILED: frozenset({N.PENDING}),
@@ -182,6 +183,22 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The last generation of the child that is known to have ended."""
     child_open: bool = False
     """The generation after that was started, and is not known to have ended."""
+    asks: dict[str, Asked] = {}
+    """What its handlers asked for, by name (rule 77)."""
+    ask_children: dict[str, AskedChild] | None = None
+    """The child runs that those asks started, by id."""
+    begun_steps: dict[str, str] | None = None
+    """Steps that may happen at most once, have begun and have no result: the wish of each, by name. Never changed in place."""
+    reserved: dict[str, Reserved] | None = None
+    """What is set aside for the steps of the current attempt that have begun, by name. Never changed in place."""
+    spent: Usage | None = None
+    """What its steps have used (rule 83)."""
+    wants: Usage | None = None
+    """While held: what its next step may use, for which there was no room (rule 82)."""
+    suspended: int = 0
+    """The last attempt that asked for something: no result of it, or of one before it, counts any more."""
+    total_left: float | None = None
+    """How much of `total_timeout_seconds` was left when it began to wait for answers."""
     ignored: int = 0
     config: Any = None
     """Config given on requeue, which replaces the definition's."""
@@ -233,9 +250,10 @@ class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Timer(msgspec.Struct, frozen=True):
     due_at: float
-    kind: Literal["retry", "wait", "approval", "deadline", "grace", "queue", "total", "delay", "undo", "trigger"]
+    kind: Literal["retry", "wait", "approval", "deadline", "grace", "queue", "total", "delay", "undo", "trigger", "ask"]
     key: Key | None = None
     attempt: int = 0
+    ask: str = ""
 
 
 class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -259,6 +277,8 @@ class Approval(msgspec.Struct, kw_only=True, omit_defaults=True):
     notify: dict[str, str] | None = None
     comments: str = ""
     data: Any = None
+    ask: str = ""
+    """The ask of the activation that this approval answers; empty: the node itself asks."""
 
 
 class Line(msgspec.Struct):
@@ -350,6 +370,9 @@ class State(msgspec.Struct, kw_only=True):
     """The firing of a trigger that this run was started by."""
     triggers: dict[str, Mailbox] = {}
     """What the triggers of this run hold, by node."""
+    money: Money = Money()
+    lent: dict[str, Lent] = {}
+    """What child runs have of the budget, and have used, by id."""
     streams: dict[str, int] = {}
     ir_hashes: list[str] = []
 
@@ -361,6 +384,8 @@ class State(msgspec.Struct, kw_only=True):
     """Activations that wait until another is done again (rule 26), by the one they wait for; recomputed when needed."""
     loose: dict[Key, None] = {}
     """Activations for which the next decision checks whether they still wait for their past."""
+    short: dict[Key, None] = {}
+    """Activations that are held because the budget has no room for them; recomputed when needed."""
     irs: list[IR] = []
     library: dict[str, IR] = {}
     """IRs by hash, which the caller adds before a journal that names them is folded."""
@@ -402,13 +427,6 @@ class State(msgspec.Struct, kw_only=True):
     @property
     def terminal(self) -> bool:
         return self.state in TERMINAL
-
-    def is_left(self, activation: Activation) -> bool:
-        """Whether the activation has ended, or will end with its run, and not by its child, which is to be stopped."""
-        if not activation.child_open:
-            return False
-        ending = self.state in (R.FAILING, R.CANCELLING)
-        return activation.state in ENDED or (activation.state is N.PARKED and ending)
 
     def node(self, index: int) -> Node:
         """A node of the current IR."""

@@ -10,7 +10,7 @@ from perdure.kernel.event_base import Event
 from perdure.kernel.mailbox import Begun, Cursor, Item, Mailbox, Over, Policy
 from perdure.kernel.values import Error
 
-SkipReason = Literal["overlap", "superseded", "catchup", "paused", "duplicate", "limit", "deleted"]
+SkipReason = Literal["overlap", "superseded", "catchup", "paused", "duplicate", "limit", "deleted", "filter"]
 
 
 class MailboxEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,7 +28,14 @@ class TriggerRegistered(MailboxEvent, frozen=True, kw_only=True, tag="trigger.re
     revision: int = 1
     cursor: Cursor = None
     """Where it begins. The past of a new schedule is not missed."""
+    source: str = ""
+    manner: str = ""
+    begins: str = ""
+    """Where a changed source begins: `start`, `end`, or empty, as its spec says."""
+    topic: str = ""
+    """What it listens to (rule 53)."""
     by: str = ""
+    hook: str = ""
 
 
 class TriggerReceived(MailboxEvent, frozen=True, kw_only=True, tag="trigger.received"):
@@ -39,6 +46,11 @@ class TriggerReceived(MailboxEvent, frozen=True, kw_only=True, tag="trigger.rece
     items: tuple[Item, ...]
     inputs: Any = None
     """The inputs of the items, in their order."""
+    poll: int = 0
+    """The poll that brought them; 0: they were pushed, or are moments."""
+    more: bool = False
+    end: bool = False
+    """Nothing will come any more."""
 
 
 class TriggerAdvanced(MailboxEvent, frozen=True, kw_only=True, tag="trigger.advanced"):
@@ -46,7 +58,18 @@ class TriggerAdvanced(MailboxEvent, frozen=True, kw_only=True, tag="trigger.adva
 
     after: Cursor = None
     cursor: Cursor = None
-    reason: Literal["empty"] = "empty"
+    reason: Literal["empty", "filtered", "rewound"] = "empty"
+    poll: int = 0
+    """The poll that moved it."""
+    more: bool = False
+    end: bool = False
+    round: int = 0
+    upto: str = ""
+    """Rewound, to run again: the items up to this id run in the round."""
+    begins: str = ""
+    """Rewound to where there is no cursor: reading begins at the `start`, whatever the spec says."""
+    note: str = ""
+    """Why a person moved it."""
     by: str = ""
 
 

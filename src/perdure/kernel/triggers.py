@@ -6,6 +6,8 @@ moments a schedule has is asked for, like every condition: time zones change, an
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from perdure.kernel import commands as c
@@ -13,10 +15,12 @@ from perdure.kernel import events as e
 from perdure.kernel.continuations import next_id
 from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.hand_out import ask, hand_out, park, pause, stop_open
-from perdure.kernel.mailbox import Cursor, Item, Mailbox, run_of_item, run_of_moment, sort, strip
+from perdure.kernel.mailbox import MOST_BYTES, Cursor, Item, Mailbox, run_of_item, run_of_moment, sort, strip
+from perdure.kernel.poll_stops import change_source, stop_polls
 from perdure.kernel.state import RunState
 from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.values import Error
+from perdure.kernel.windows import assign, find_replaced
 
 R = RunState
 
@@ -43,7 +47,7 @@ def register(d: Decider, command: c.Register) -> None:
     _live(d)
     box = state.triggers.get(command.node)
     scheduled = command.kind == SCHEDULE
-    cursor: Cursor = d.at if scheduled else None
+    cursor: Cursor = d.at if scheduled else command.cursor if command.topic else None
     revision = 1
     if box is not None:
         if box.kind != command.kind or box.name != command.name:
@@ -55,7 +59,12 @@ def register(d: Decider, command: c.Register) -> None:
         if scheduled:
             look(d, command.node, box)
         revision = box.revision + 1
-        cursor = max(box.cursor, d.at) if isinstance(box.cursor, float) else box.cursor
+        if isinstance(box.cursor, float):
+            cursor = max(box.cursor, d.at)
+        elif not command.topic:
+            cursor = change_source(d, command, box)
+        elif command.topic == box.topic:  # otherwise it begins now: the past of another topic is not missed
+            cursor = box.cursor
     d.emit(
         e.TriggerRegistered,
         node=command.node,
@@ -65,7 +74,12 @@ def register(d: Decider, command: c.Register) -> None:
         policy=command.policy,
         revision=revision,
         cursor=cursor,
+        source=command.source,
+        manner=command.manner,
+        begins="" if command.begins == "cursor" else command.begins,
+        topic=command.topic,
         by=command.by,
+        hook=command.hook if box is None else box.hook,
     )
     if scheduled:
         _begin(d, command.node, state.triggers[command.node])
@@ -188,7 +202,7 @@ def _moment(box: Mailbox) -> float:
 
 
 def backfill(d: Decider, command: c.Backfill) -> None:
-    box = _box(d, command)
+    box = box_of(d, command)
     _moment(box)
     if not command.since < command.until <= d.at:
         raise Refusal(
@@ -211,33 +225,82 @@ def backfill(d: Decider, command: c.Backfill) -> None:
     )
 
 
+def catch_up(d: Decider, command: c.Resume) -> None:
+    """Make up for what a pause kept from running, by the policy for what was missed (rule 56): in a lane, as a backfill is."""
+    for node, box in d.state.triggers.items():
+        if box.missed is None:
+            continue
+        policy, (since, last) = box.policy, box.missed
+        since = max(since, d.at - (LATE_SECONDS if policy.catchup == "none" else policy.within))
+        if policy.catchup != "all":
+            since = max(since, math.nextafter(last, -math.inf))  # the last one alone
+        if since < last:
+            d.emit(
+                e.TriggerBackfilling,
+                node=node,
+                lane=box.laned + 1,
+                since=since,
+                until=last,
+                open=max(1, policy.open),
+                by=command.by,
+            )
+
+
 # -- what is pushed ----------------------------------------------------------------------------------------------------
 
 
 def deliver(d: Decider, command: c.Deliver) -> None:
     """Take in what was pushed. An item whose id is known is the same item, and is answered with its number."""
-    box = _box(d, command)
+    box = box_of(d, command)
     if box.kind == SCHEDULE:
         raise Refusal("not_a_source", f"{box.name} is a schedule; fire it instead")
-    _current(box, command.revision)
+    if box.source:
+        raise Refusal("not_a_hook", f"{box.name} is a {box.kind}, which is polled; nothing is delivered to it")
+    if box.topic:
+        raise Refusal("not_a_hook", f"{box.name} listens to {box.topic}; nothing is delivered to it")
+    check_revision(box, command.revision)
+    items, inputs, errors = find_new(d.at, box, ((given, 0) for given in command.items))
+    if items:
+        _has_room(box, items)
+        _add(d, command.node, box, items, inputs, errors)
+
+
+def find_new(
+    at: float, box: Mailbox, delivered: Iterable[tuple[c.Delivered, int]]
+) -> tuple[list[Item], list[Any], dict[int, Error]]:
+    """The items that are not known yet, numbered and put into windows, with their inputs; and which of them are poison. Each comes
+    with its round."""
     items: list[Item] = []
     inputs: list[Any] = []
     errors: dict[int, Error] = {}
     new: set[str] = set()
-    for given in command.items:
-        run_id = run_of_item(box.trigger, given.id)
+    for given, turn in delivered:
+        run_id = run_of_item(box.trigger, given.id, turn)
         if run_id in box.seen or run_id in new:
             continue
         new.add(run_id)
         number = box.position + len(items) + 1
-        items.append(Item(number=number, id=given.id, run_id=run_id, key=given.key, at=d.at, depth=given.depth))
+        items.append(
+            Item(
+                number=number,
+                id=given.id,
+                run_id=run_id,
+                key=given.key,
+                at=at,
+                round=turn,
+                depth=given.depth,
+                size=given.size,
+            )
+        )
         inputs.append(given.inputs)
         if given.error is not None:
             errors[number] = given.error
-    if not items:
-        return
-    _has_room(box, items)
-    _add(d, command.node, box, items, inputs, errors)
+        elif given.depth >= DEEPEST:
+            errors[number] = Error(
+                "trigger_cycle", f"{DEEPEST} triggers led to this item, each by a run of the one before"
+            )
+    grouped = {one.number: one for one in assign(box, [one for one in items if one.number not in errors], at)}
+    return [grouped.get(one.number, one) for one in items], inputs, errors
 
 
 def _has_room(box: Mailbox, items: list[Item]) -> None:
@@ -247,41 +310,58 @@ def _has_room(box: Mailbox, items: list[Item]) -> None:
         raise Refusal(
             "trigger_full", f"{len(box.waiting)} items of {box.name} wait, and {most} may; send it again later"
         )
+    if box.bytes + sum(item.size for item in items) > MOST_BYTES:
+        message = f"{len(box.waiting)} items of {box.name} wait and take {box.bytes:,} bytes of {MOST_BYTES:,} that may"
+        raise Refusal("trigger_full", f"{message}; send it again later")
     keys = {item.key for item in items if item.key}
+    share = max(1, most // 10, 0 if box.policy.window is None else box.policy.window.items)
     if box.policy.per_key and keys:
         for key in sorted(keys):
             count = sum(item.key == key for item in box.waiting.values()) + sum(item.key == key for item in items)
-            if count > max(1, most // 10):
+            if count > share:
                 raise Refusal("trigger_full", f"{count} items of one key of {box.name} would wait; send it again later")
 
 
 def fire(d: Decider, command: c.Fire) -> None:
-    box = _box(d, command)
-    _current(box, command.revision)
+    box = box_of(d, command)
+    check_revision(box, command.revision)
+    item = fired_item(box, command)
+    if item.run_id not in box.seen:
+        _add(d, command.node, box, [item], [command.inputs], {})
+
+
+def fired_item(box: Mailbox, command: c.Fire) -> Item:
     run_id = run_of_item(box.trigger, command.firing, by_hand=True)
-    if run_id in box.seen:
-        return
-    item = Item(number=box.position + 1, id=command.firing, run_id=run_id, at=d.at, overlap=command.overlap)
-    _add(d, command.node, box, [item], [command.inputs], {})
+    return Item(
+        number=box.position + 1,
+        id=command.firing,
+        run_id=run_id,
+        at=command.at,
+        overlap=command.overlap,
+        by_hand=True,
+        by=command.by,
+    )
 
 
 def _add(d: Decider, node: str, box: Mailbox, items: list[Item], inputs: list[Any], errors: dict[int, Error]) -> None:
-    d.emit(
-        e.TriggerReceived,
-        node=node,
-        after=box.cursor,
-        cursor=box.cursor,
-        revision=box.revision,
-        items=tuple(items),
-        inputs=inputs if any(given is not None for given in inputs) else None,
-    )
+    add_items(d, box, items, inputs, errors, {"node": node, "after": box.cursor, "cursor": box.cursor})
+
+
+def add_items(
+    d: Decider, box: Mailbox, items: list[Item], inputs: list[Any], errors: dict[int, Error], moved: dict[str, Any]
+) -> None:
+    """Receive items; `moved` says which node's, and how the cursor moves with them."""
+    node = moved["node"]
+    given = inputs if any(one is not None for one in inputs) else None
+    d.emit(e.TriggerReceived, **moved, revision=box.revision, items=tuple(items), inputs=given)
     for item in items:
         error = errors.get(item.number)
-        if error is None and item.depth >= DEEPEST:
-            error = Error("trigger_cycle", f"{DEEPEST} triggers led to this item, each by a run of the one before")
         if error is not None:
             park(d, node, item.number, error)
-    _arrive(d, node, box, tuple(item for item in items if item.number in box.waiting))
+    if replaced := find_replaced(box, items):
+        d.emit(e.TriggerSkipped, node=node, reason="superseded", numbers=replaced)
+    # What is in a window waits for that to close, whatever is open now.
+    _arrive(d, node, box, tuple(item for item in items if item.number in box.waiting and not item.window))
 
 
 def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> None:
@@ -291,7 +371,9 @@ def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> Non
     lanes = {item.lane for item in items}
     queues = {
         lane: sorted(
-            n for n, item in box.waiting.items() if item.lane == lane and n not in new and box.mode(item) != "allow"
+            n
+            for n, item in box.waiting.items()
+            if item.lane == lane and n not in new and not item.window and box.mode(item) != "allow"
         )
         for lane in lanes
     }
@@ -302,7 +384,9 @@ def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> Non
         if mode == "allow":
             continue
         beyond = len(queue) - free
-        most = {"buffer_one": 1, "buffer": box.policy.buffer}.get(mode, 0)
+        most: float = {"buffer_one": 1, "buffer": box.policy.buffer}.get(mode, 0)
+        if (box.source or box.topic) and mode == "buffer":
+            most = math.inf  # what the cursor has passed is kept: more is read only where there is room
         if beyond < most:
             queue.append(item.number)
         elif mode in ("cancel", "terminate"):
@@ -337,11 +421,11 @@ def end_firing(d: Decider, command: c.EndFiring) -> None:
 
 
 def settle_item(d: Decider, command: c.Settle) -> None:
-    box = _box(d, command)
+    box = box_of(d, command)
     if command.number not in box.parked:
         raise Refusal("not_parked", f"item {command.number} of {box.name} is not parked")
     if command.as_ == "again":
-        _current(box, command.revision)
+        check_revision(box, command.revision)
     d.emit(
         e.TriggerReleased,
         node=command.node,
@@ -360,7 +444,7 @@ def give_up(d: Decider) -> None:
             d.emit(e.TriggerSkipped, node=node, reason="deleted", numbers=tuple(sorted(box.waiting)))
 
 
-def _box(d: Decider, command: c.MailboxCommand) -> Mailbox:
+def box_of(d: Decider, command: c.MailboxCommand) -> Mailbox:
     _live(d)
     box = d.state.triggers.get(command.node)
     if box is None:
@@ -375,7 +459,7 @@ def _live(d: Decider) -> None:
         raise Refusal("not_running", f"the trigger {d.state.run_id} is {d.state.state}")
 
 
-def _current(box: Mailbox, revision: int) -> None:
+def check_revision(box: Mailbox, revision: int) -> None:
     if revision != box.revision:
         raise Refusal("stale_revision", f"{box.name} has revision {box.revision}, and this was mapped by {revision}")
 
@@ -393,6 +477,7 @@ def go_on_if_long(d: Decider) -> None:
     carried = tuple(_carry(d, node) for node in sorted(state.triggers))
     pauses = tuple(sorted(state.pauses.items())) if state.state is R.PAUSED else ()
     new = next_id(state.run_id)
+    stop_polls(d)
     d.emit(e.RunCompleted, continued_as=new)
     d.effect(c.ContinueRun(run_id=new, adopted=(), pauses=pauses, mailboxes=carried))
 

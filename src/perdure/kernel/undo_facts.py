@@ -28,5 +28,6 @@ def _node_compensated(state: State, event: e.NodeCompensated) -> None:
     activation = get(state, event)
     undo_of(state, activation).state = "done"
     activation.undone += 1
-    set_state(state, activation, N.COMPENSATED)
+    if activation.state is N.COMPLETED:  # otherwise only the children of its asks were undone (rule 80)
+        set_state(state, activation, N.COMPENSATED)
     planned_done(state, activation)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+
+from perdure.model.money import NOTHING, Budget, Usage
+
+ASK_NAME = r"^[A-Za-z0-9_.-]{1,100}$"
+"""Names of asks stand in ids of approvals and of child runs."""
+LONGEST_WAIT = 100 * 366 * 86_400
+MOST_ASKS = 64
+"""How many things one attempt may ask for at once."""
 
 
 class Error(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,7 +45,7 @@ class Route(msgspec.Struct, frozen=True, omit_defaults=True):
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a waiting activation waits for."""
 
-    kind: Literal["approval", "timer", "signal", "child", "items", "delay", "trigger"]
+    kind: Literal["approval", "timer", "signal", "child", "items", "delay", "trigger", "asks"]
     name: str = ""
     """The name of the approval, timer, signal or child waited for."""
     until: float | None = None
@@ -48,6 +56,108 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     tolerated: int = 0
     generation: int = 1
     """The generation of the child."""
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something durable that a handler asks for, as its worker sends it (rule 77)."""
+
+    name: Annotated[str, msgspec.Meta(pattern=ASK_NAME)]
+    """The step that the answer becomes."""
+    kind: Literal["approval", "child", "sleep", "signal"]
+    content: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """A hash of what is asked, by which a handler that asks something else under this name is found out."""
+    approvers: tuple[str, ...] = ()
+    quorum: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
+    on_timeout: Literal["reject", "approve", "fail", "escalate"] = "reject"
+    escalate_to: tuple[str, ...] = ()
+    shown: Any = None
+    form: Any = None
+    workflow: str = ""
+    inputs: Any = None
+    signal: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] | None = None
+    """How long to sleep, or to wait for an approval or a signal; None: as long as it takes."""
+    budget: Budget | None = None
+    """What a child may use (rule 84)."""
+
+
+class Asking(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An ask as `node.waiting` records it. What people are shown and what a child is given stand in events of their own."""
+
+    name: str
+    kind: Literal["approval", "child", "sleep", "signal"]
+    content: str = ""
+    signal: str = ""
+    until: float | None = None
+
+
+class Asked(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An ask of an activation: the last one under its name."""
+
+    name: str
+    kind: Literal["approval", "child", "sleep", "signal"]
+    content: str = ""
+    signal: str = ""
+    until: float | None = None
+    open: bool = True
+    """It waits for its answer. What ends the activation closes it unanswered."""
+    times: int = 1
+    """How often something was asked for under this name."""
+    approval: str = ""
+    child: str = ""
+
+
+class AskedChild(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A child run that an ask started."""
+
+    ask: str
+    workflow: str
+    inputs: Any = None
+    generation: int = 0
+    """The last generation that is known to have ended."""
+    open: bool = True
+    """The generation after that was started, and is not known to have ended."""
+    done: int = 0
+    """The event that recorded its completion; 0 if there is nothing of it to undo."""
+
+
+class Reserved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is set aside for a step that has begun and has no result (rule 82)."""
+
+    wish: str
+    usage: Usage
+    model: str = ""
+
+
+class Lent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a child run has of the budget of its parent (rule 84)."""
+
+    budget: Budget | None = None
+    spent: Usage = NOTHING
+    """What the parent has heard of."""
+    open: bool = True
+
+    @property
+    def reserved(self) -> Usage:
+        return NOTHING if self.budget is None or not self.open else self.budget.left_after(self.spent).as_usage()
+
+
+class Money(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run may use, has used, and has set aside (rules 82 to 84). Never changed in place."""
+
+    budget: Budget | None = None
+    spent: Usage = NOTHING
+    """All that was used, by calls without a known end and by child runs too."""
+    unsettled: Usage = NOTHING
+    """The part of it whose calls have no known end: the provider may have charged for them."""
+    children: Usage = NOTHING
+    """The part of it that child runs have used."""
+    reserved: Usage = NOTHING
+    """What is set aside for steps that have begun."""
+    lent: Usage = NOTHING
+    """What is set aside for child runs."""
+    models: dict[str, Usage] = {}
+    """What was used, by the name that steps gave it."""
 
 
 class Fired(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
@@ -74,10 +184,14 @@ class Undo(msgspec.Struct, omit_defaults=True):
     """Why it was parked."""
 
 
+def steps_of(checkpoint: Any) -> dict[str, Any]:
+    """The results of the steps that a checkpoint holds, by name."""
+    return checkpoint["steps"] if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"} else {}
+
+
 def with_data(checkpoint: Any, data: Any) -> dict[str, Any]:
     """The checkpoint with new data of the handler's own; its steps stay."""
-    steps = checkpoint["steps"] if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"} else {}
-    return {"data": data, "steps": steps}
+    return {"data": data, "steps": steps_of(checkpoint)}
 
 
 def with_step(checkpoint: Any, step: str, result: Any) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.kernel import ask_facts
 from perdure.kernel import events as e
-from perdure.kernel.edges import clear_timer, set_state, set_timer, timer_name
+from perdure.kernel.edges import ask_timer, clear_timer, set_state, set_timer, timer_name
 from perdure.kernel.facts import began, count_item, finish, folds, get, succeed
+from perdure.kernel.money_facts import end_loan, lend
 from perdure.kernel.state import Activation, Approval, IntegrityError, NodeState, State, Timer
 
 N = NodeState
@@ -25,14 +27,25 @@ def _approval_requested(state: State, event: e.ApprovalRequested) -> None:
         expires_at=event.expires_at,
         shown=event.shown,
         notify=event.notify,
+        ask=event.ask,
     )
     state.put(state.approvals, event.approval, approval)
-    _set_expiry(state, activation, event.expires_at)
+    if event.ask:
+        state.edit(activation.asks[event.ask]).approval = event.approval
+    _set_expiry(state, activation, approval, event.expires_at)
 
 
-def _set_expiry(state: State, activation: Activation, expires_at: float | None) -> None:
+def _expiry(state: State, activation: Activation, approval: Approval) -> str:
+    """The name of the timer of an approval."""
+    if approval.ask:
+        return ask_timer(state, "approval", activation, approval.ask)
+    return timer_name(state, "approval", activation)
+
+
+def _set_expiry(state: State, activation: Activation, approval: Approval, expires_at: float | None) -> None:
     if expires_at is not None:
-        set_timer(state, timer_name(state, "approval", activation), Timer(expires_at, "approval", activation.key))
+        timer = Timer(expires_at, "approval", activation.key, ask=approval.ask)
+        set_timer(state, _expiry(state, activation, approval), timer)
 
 
 @folds(e.ApprovalVoted)
@@ -58,8 +71,9 @@ def _approval_decided(state: State, event: e.ApprovalDecided) -> None:
         raise IntegrityError(f"run {state.run_id}: approval {event.approval} was decided already (W2)")
     approval.state, approval.decided_at = "decided", event.at
     activation = get(state, event)
-    activation.rejected = event.decision == "reject"  # journals older than `node.completed.rejected`
-    clear_timer(state, timer_name(state, "approval", activation))
+    if not approval.ask:
+        activation.rejected = event.decision == "reject"  # journals older than `node.completed.rejected`
+    clear_timer(state, _expiry(state, activation, approval))
 
 
 @folds(e.ApprovalEscalated)
@@ -69,7 +83,7 @@ def _approval_escalated(state: State, event: e.ApprovalEscalated) -> None:
     approval.left = ()  # the seats are other ones now
     if event.approvers:  # fewer people than the quorum could never approve
         approval.quorum = min(approval.quorum, len(event.approvers))
-    _set_expiry(state, get(state, event), event.expires_at)
+    _set_expiry(state, get(state, event), approval, event.expires_at)
 
 
 @folds(e.TimerSet)
@@ -88,6 +102,10 @@ def _timer_fired(state: State, event: e.TimerFired) -> None:
 @folds(e.ChildStarted)
 def _child_started(state: State, event: e.ChildStarted) -> None:
     activation = get(state, event)
+    lend(state, event.child, event.budget)
+    if event.ask:
+        ask_facts.begin_child(state, activation, event)
+        return
     activation.child, activation.child_workflow, activation.child_inputs = event.child, event.workflow, event.inputs
     activation.child_generation, activation.child_open = event.generation - 1, True
     state.put(state.children, event.child, activation.key)
@@ -96,6 +114,10 @@ def _child_started(state: State, event: e.ChildStarted) -> None:
 @folds(e.ChildEnded)
 def _child_ended(state: State, event: e.ChildEnded) -> None:
     activation = get(state, event)
+    end_loan(state, event.child, event.usage)
+    if event.child in (activation.ask_children or ()):
+        ask_facts.end_child(state, activation, event)
+        return
     activation.child_generation, activation.child_open = event.generation, False
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.kernel import asks, compensation, triggers
 from perdure.kernel import commands as c
-from perdure.kernel import compensation, triggers
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence, items
-from perdure.kernel.decider import GRACE_SECONDS, Decider, Refusal
+from perdure.kernel.child_runs import find_generation
+from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
+from perdure.kernel.money import child_budget, heard_of
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, hold_back, schedule, send
 from perdure.kernel.state import ENDED, OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of
-from perdure.kernel.values import Error, Wait
+from perdure.kernel.values import Asked, Error, Wait
+from perdure.model.money import Budget
 
 N, R = NodeState, RunState
 
-MAX_DEPTH = 100
-"""The most runs inside runs. Each level makes default outputs deeper, and deeper ones than this may not be storable."""
-
 PORTION = 250
 """The most items that one decision starts: while it is made, no other run of this process goes on."""
+
+MOST_OPEN = 10_000
+"""While so many activations of a run are open, each map has one open item: to cancel the run is one decision about all."""
 
 _MOST_SAID = 1_000
 
@@ -170,6 +173,9 @@ def _decide(d: Decider, approval_id: str, activation: Activation, decision: Any,
         comments=approval.comments,
         data=approval.data,
     )
+    if approval.ask:
+        asks.decided(d, approval, activation, decision, by)
+        return
     shown = (
         approval.shown
         if isinstance(approval.shown, dict)
@@ -183,29 +189,32 @@ def _decide(d: Decider, approval_id: str, activation: Activation, decision: Any,
     items_of(d, activation)
 
 
-def _approval_timed_out(d: Decider, activation: Activation) -> None:
-    wait = activation.wait
-    if wait is None or wait.kind != "approval":
+def _approval_timed_out(d: Decider, activation: Activation, ask: str) -> None:
+    if activation.wait is None or activation.wait.kind != ("asks" if ask else "approval"):
         return
-    approval = d.state.approvals[wait.name]
+    name = activation.asks[ask].approval if ask else activation.wait.name
+    approval = d.state.approvals[name]
     if approval.on_timeout == "escalate" and not approval.escalated:
         seconds = (approval.expires_at or d.at) - approval.requested_at
         d.emit_for(
             e.ApprovalEscalated,
             activation,
-            approval=wait.name,
+            approval=name,
             approvers=approval.escalate_to or approval.approvers,
             expires_at=d.at + seconds,
         )
         if approval.votes:  # approvers who are asked now may have voted before
-            _count_votes(d, wait.name, activation, next(reversed(approval.votes)))
+            _count_votes(d, name, activation, next(reversed(approval.votes)))
     elif approval.on_timeout == "fail":
-        d.emit_for(e.ApprovalDecided, activation, approval=wait.name, decision="timeout", by="timeout")
+        d.emit_for(e.ApprovalDecided, activation, approval=name, decision="timeout", by="timeout")
+        if ask:
+            asks.decided(d, approval, activation, "timeout", "timeout")
+            return
         fail_for_good(d, activation, Error("approval_timeout", "nobody decided in time"))
         items_of(d, activation)
     else:
         decision = "approve" if approval.on_timeout == "approve" else "reject"
-        _decide(d, wait.name, activation, decision, "timeout")
+        _decide(d, name, activation, decision, "timeout")
 
 
 # -- signals -----------------------------------------------------------------------------------------------------------
@@ -228,6 +237,9 @@ def deliver_signals(d: Decider, name: str) -> None:
             return
         payload = signals.first[1]
         activation = d.state.activations[waiting.first[0]]
+        if type(waiting.first[1]) is Asked:
+            asks.signalled(d, activation, waiting.first[1].name, name, payload)
+            continue
         d.emit_for(e.NodeResumed, activation, reason=f"signal {name}")
         accept(d, activation, output=payload)
         items_of(d, activation)
@@ -246,23 +258,26 @@ def _start_child(d: Decider, activation: Activation, command: c.Suspend) -> None
         fail_for_good(d, activation, Error("limit_exceeded", message))
         items_of(d, activation)
         return
-    _start_generation(d, activation, child, generation, command.workflow, command.inputs)
+    _start_generation(d, activation, child, generation, command.workflow, command.inputs, command.budget)
 
 
 def _start_generation(
-    d: Decider, activation: Activation, child: str, generation: int, workflow: str, inputs: Any
+    d: Decider,
+    activation: Activation,
+    child: str,
+    generation: int,
+    workflow: str,
+    inputs: Any,
+    given: Budget | None = None,
 ) -> None:
-    d.emit_for(e.ChildStarted, activation, child=child, workflow=workflow, inputs=inputs, generation=generation)
+    known = d.state.lent.get(child)
+    budget = child_budget(d.state, given) if known is None else known.budget
+    about: dict[str, Any] = {"child": child, "workflow": workflow, "inputs": inputs, "generation": generation}
+    if budget is not None:
+        about |= {"budget": budget}
+    d.emit_for(e.ChildStarted, activation, **about, version=1 if budget is None else 3)
     d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="child", name=child, generation=generation))
-    d.effect(
-        c.StartChild(
-            child=child,
-            address=d.state.address(activation),
-            workflow=workflow,
-            inputs=inputs,
-            generation=generation,
-        )
-    )
+    d.effect(c.StartChild(**about, address=d.state.address(activation)))
 
 
 def end_child(d: Decider, command: c.EndChild) -> None:
@@ -270,14 +285,21 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     if key is None:
         return
     activation = d.state.activations[key]
-    if command.child != activation.child or d.state.terminal:
+    if d.state.terminal:
         return
-    if command.begun and _undoes_child(d.state, activation):
+    asked = (activation.ask_children or {}).get(command.child)
+    if command.begun and _undoes_child(d.state, activation, command.child):
         _end_rollback(d, activation, command)
+        return
+    if asked is not None:
+        asks.end_child(d, activation, asked, command)
+        return
+    if command.child != activation.child:
         return
     if command.generation <= activation.child_generation:
         return
-    fields = {"child": command.child, "generation": command.generation, "state": command.state}
+    fields: dict[str, Any] = {"child": command.child, "generation": command.generation, "state": command.state}
+    fields |= heard_of(d.state, command)
     waits = activation.state is N.WAITING and activation.wait is not None and activation.wait.kind == "child"
     released = activation.state is N.PARKED and command.state == "completed" and not activation.accepted  # (V3)
     if not waits and not released:
@@ -311,22 +333,25 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     items_of(d, activation)
 
 
-def _undoes_child(state: State, activation: Activation) -> bool:
-    """Whether the activation is being compensated by the rollback of its child."""
+def _undoes_child(state: State, activation: Activation, child: str) -> bool:
+    """Whether the activation is being compensated by the rollback of this child."""
     undo = activation.undo
-    asked = undo is not None and undo.state in ("queued", "running") and state.pinned(activation).compensator is None
-    return state.state is R.COMPENSATING and asked and bool(state.plan) and state.plan[-1] == activation.key
+    if state.state is not R.COMPENSATING or undo is None or undo.state not in ("queued", "running"):
+        return False
+    under_way = compensation.child_to_undo(state, activation) == child
+    return under_way and bool(state.plan) and state.plan[-1] == activation.key
 
 
 def _end_rollback(d: Decider, activation: Activation, command: c.EndChild) -> None:
     # A child is rolled back once and for ever, in whichever generation; its parent may have counted one more than it had.
-    next_one = activation.child_generation + 1
+    next_one = (find_generation(d.state, command.child) or 0) + 1
     if command.generation < next_one and command.state != "rolled_back":
         return
     generation = max(command.generation, next_one)
-    d.emit_for(e.ChildEnded, activation, child=command.child, generation=generation, state=command.state)
+    said = heard_of(d.state, command)
+    d.emit_for(e.ChildEnded, activation, child=command.child, generation=generation, state=command.state, **said)
     if command.state == "rolled_back":
-        compensation.complete(d, activation, command.output)
+        compensation.child_undone(d, activation, command.output)
     else:
         error = command.error or Error("child_not_rolled_back", f"the child is {command.state}")
         compensation.fail(d, activation, error, retryable=False, retry_after=None)
@@ -349,6 +374,13 @@ def item_moved(d: Decider, command: c.NodeCommand) -> None:
             items_of(d, activation)
 
 
+def ask_for(d: Decider, command: c.AskFor) -> None:
+    """Let a handler ask, and give it at once the signals that have come already."""
+    asks.ask_for(d, command)
+    for name in sorted({ask.signal for ask in command.asks if ask.kind == "signal"}):
+        deliver_signals(d, name)
+
+
 def start_more(d: Decider, command: c.NextItems) -> None:
     advance_items(d, d.get(command))
 
@@ -358,7 +390,15 @@ def has_more_items(state: State, owner: Activation) -> bool:
     wait = owner.wait
     if state.state is not R.RUNNING or owner.state is not N.WAITING or wait is None or wait.kind != "items":
         return False
-    return owner.items_started < wait.count and (not wait.limit or owner.items_open < wait.limit)
+    return owner.items_started < wait.count and _room(state, owner, wait) > 0
+
+
+def _room(state: State, owner: Activation, wait: Wait) -> int:
+    """How many items of a map one decision may start."""
+    if not owner.items_open:
+        return max(min(wait.limit or PORTION, PORTION, MOST_OPEN - state.open), 1)
+    own = wait.limit - owner.items_open if wait.limit else PORTION
+    return min(own, PORTION, MOST_OPEN - state.open)
 
 
 def advance_items(d: Decider, owner: Activation, item: Activation | None = None) -> None:
@@ -377,7 +417,7 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
             d, owner, Error("items_failed", message[:_MOST_SAID], details=None if cause is None else cause.details)
         )
         return
-    room = min(wait.limit - owner.items_open, PORTION) if wait.limit else PORTION
+    room = _room(state, owner, wait)
     going: list[Activation] = []
     position = owner.items_started
     while position < wait.count and len(going) < room:
@@ -428,6 +468,8 @@ def fire_timer(d: Decider, command: c.FireTimer) -> None:
 def _fire_for(d: Decider, timer: Timer, activation: Activation) -> None:
     ending = d.state.state not in (R.RUNNING, R.PAUSED, R.COMPENSATING)
     match timer.kind:
+        case "ask" if activation.wait is not None and activation.wait.kind == "asks" and not ending:
+            asks.timed_out(d, activation, timer.ask)
         case "retry" | "delay":
             if not ending:
                 schedule(d, [activation])
@@ -438,7 +480,7 @@ def _fire_for(d: Decider, timer: Timer, activation: Activation) -> None:
                 d.emit_for(e.NodeResumed, activation, reason="timer")
                 accept(d, activation, output={})
         case "approval" if not ending:
-            _approval_timed_out(d, activation)
+            _approval_timed_out(d, activation, timer.ask)
         case "queue" if activation.state is N.QUEUED and not activation.begun and activation.attempt == timer.attempt:
             d.stop(activation)
             fail_for_good(d, activation, Error("queue_timeout", "no worker took it in time"))
@@ -446,7 +488,7 @@ def _fire_for(d: Decider, timer: Timer, activation: Activation) -> None:
             if activation.state in (N.QUEUED, N.RUNNING):
                 d.stop(activation)
             fail_for_good(d, activation, Error("total_timeout", "it did not end in time, all attempts together"))
-            d.leave_child(activation)
+            d.leave_children(activation)
         case "undo":
             compensation.attempt(d, activation)
         case _:

@@ -43,6 +43,12 @@ class Compiled(msgspec.Struct, frozen=True):
         return self.ir
 
 
+def has_triggers(compiled: Compiled) -> bool:
+    """Whether there are triggers to check, also in what is left of a definition with errors."""
+    found = compiled.draft.triggers if compiled.draft is not None else (compiled.definition or {}).get("triggers")
+    return bool(found)
+
+
 @no_collection()
 def compile_text(text: str | bytes, *, format: Format | None = None, budget: Budget | None = None) -> Compiled:
     """Compile JSON or YAML. Without a format, text that begins with a bracket is JSON. Without a budget it may take as

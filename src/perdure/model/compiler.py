@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.model.budgets import make_budget
 from perdure.model.definition import Definition, read_definition
 from perdure.model.graph import Graph, Pair, build_graph, collect_pairs
 from perdure.model.ir import (
@@ -46,6 +47,7 @@ class Draft(msgspec.Struct, frozen=True):
     ir: IR
     places: dict[str, int]
     """The position of each node in the list of nodes."""
+    triggers: list[Any] = []
 
 
 def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, Any] | None, Draft | None]:
@@ -84,7 +86,7 @@ def _make_draft(definition: Definition, unread: dict[Any, set[Any]]) -> Draft:
             nodes.append(Node(id=id, type=node["type"], config=node.get("config"), config_ref="" if hidden else None))
     inputs = definition.workflow.get("inputs")
     ir = IR(IR_VERSION, definition.workflow["name"], "", tuple(nodes), (), (), (), inputs_schema=inputs)
-    return Draft(ir, definition.places)
+    return Draft(ir, definition.places, definition.workflow.get("triggers", []))
 
 
 def _make_loose(node: dict[str, Any]) -> Node:
@@ -144,6 +146,10 @@ class _Assembler:
         )
         limits = workflow.get("limits", {})
         deadline = limits.get("deadline_seconds")
+        read = {
+            "deadline_seconds": None if deadline is None else float(deadline),
+            "budget": make_budget(limits.get("budget")),
+        }
         return IR(
             version=IR_VERSION,
             name=workflow["name"],
@@ -152,7 +158,7 @@ class _Assembler:
             edges=tuple(edges),
             entries=tuple(i for i in range(count) if not edges_in[i]),
             terminals=tuple(i for i in range(count) if not edges_out[i]),
-            limits=Limits(**{**limits, "deadline_seconds": None if deadline is None else float(deadline)}),
+            limits=Limits(**{**limits, **read}),
             inputs_schema=workflow.get("inputs"),
             outputs=workflow.get("outputs"),
             output_references=self._usage.outputs,

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.model.budgets import read_budget
 from perdure.model.conditions import read_condition
 from perdure.model.fields import Fields, as_fields
 from perdure.model.paths import read_branch, read_dependency, read_loop, read_on_failure
@@ -38,11 +39,11 @@ _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}\Z")
 _WORKFLOW_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 
 _WORKFLOW_KEYS = frozenset(
-    {"name", "description", "inputs", "limits", "on_failure", "nodes", "edges", "outputs", "endless"}
+    {"name", "description", "inputs", "limits", "on_failure", "nodes", "edges", "outputs", "endless", "triggers"}
 )
 _ROUTING_KEYS = frozenset({"join", "wait_for_all", "branch", "loop", "rejection_path", "when", "on_failure"})
 _GRAPH_KEYS = _ROUTING_KEYS | {"dependencies", "depends_on", "dependents"}
-_LIMIT_KEYS = ("max_hops", "max_fanout", "deadline_seconds", "deadline_s", "max_bytes")
+_LIMIT_KEYS = ("max_hops", "max_fanout", "deadline_seconds", "deadline_s", "max_bytes", "budget")
 _EDGE_KEYS = ("from", "to", "required")
 _MAP_KEYS = frozenset({"over", "node", "workflow", "inputs", "max_concurrency", "tolerated_failures"})
 _EFFECTS = ("pure", "idempotent", "at_most_once")
@@ -170,7 +171,24 @@ def _read_workflow(fields: Fields) -> dict[str, Any]:
         )
         if inner is not None and inner.flag("compensate"):
             canonical["on_failure"] = {"compensate": True}
+    if fields.has("triggers"):
+        _read_triggers(fields, canonical)
     return canonical
+
+
+def _read_triggers(fields: Fields, canonical: dict[str, Any]) -> None:
+    """Keep the triggers as they are written: what they mean is read where they are applied."""
+    from perdure.model.triggers import list_of_workflow, read_trigger  # most workflows have none
+
+    before, names = fields.problems.errors, set[str]()
+    for listed in list_of_workflow(fields.data, fields.problems):
+        trigger = read_trigger(listed.written, listed.path, fields.problems, listed.workflow)
+        if trigger is not None and trigger.name in names:
+            message = f"trigger '{trigger.name}' is already there; give one of the two another name (name)"
+            fields.problems.error("duplicate_id", (*listed.path, "name"), message)
+        names |= {trigger.name} if trigger is not None else set()
+    if fields.problems.errors == before and fields.data["triggers"]:
+        canonical["triggers"] = fields.data["triggers"]
 
 
 def _read_workflow_limits(fields: Fields) -> dict[str, Any]:
@@ -185,6 +203,7 @@ def _read_workflow_limits(fields: Fields) -> dict[str, Any]:
         "max_fanout": inner.integer("max_fanout", 1, MAX_NODES),
         "deadline_seconds": inner.seconds(deadline) if deadline else None,
         "max_bytes": inner.integer("max_bytes", 1, 2**63 - 1),
+        "budget": read_budget(inner, "budget"),
     }
     defaults = {"max_hops": 10_000, "max_fanout": 100_000, "max_bytes": 1024 * 1024 * 1024}
     return {k: v for k, v in limits.items() if v is not None and defaults.get(k) != v}

@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from perdure.model import conditions, definition, fields, paths, policies
+from perdure.model import budgets, conditions, definition, fields, paths, policies
 from perdure.model.ir import SHORTEST_RATE_SECONDS
+from perdure.model.money import MOST
+from perdure.model.triggers import MAX_TRIGGERS
 
 Schema = dict[str, Any]
 
@@ -31,6 +33,8 @@ class Kind(msgspec.Struct, frozen=True):
 
 def describe_language(kinds: Iterable[Kind]) -> Schema:
     """The schema of a definition made of these node types. Others may be named, and have any config."""
+    from perdure.model.trigger_schema import describe_own  # it is made of the parts below
+
     every = list(kinds)
     return {
         "$schema": DIALECT,
@@ -43,6 +47,7 @@ def describe_language(kinds: Iterable[Kind]) -> Schema:
             "compensator": _compensator(every),
             "condition": _condition(),
             "retry": _retry(),
+            **describe_own(),
             **{f"config_{kind.name}": _config(kind) for kind in every},
         },
     }
@@ -102,6 +107,16 @@ def _mapping(known: Collection[str], keys: dict[str, Schema], required: Collecti
 # -- the workflow ------------------------------------------------------------------------------------------------------
 
 
+def _budget() -> Schema:
+    keys: dict[str, Schema] = {
+        "usd": _said({"type": "number", "minimum": 0, "maximum": budgets.MOST_DOLLARS}, "dollars"),
+        "tokens": _whole(0, MOST),
+        "calls": _whole(0, MOST),
+        "on_exceed": {"enum": list(budgets.ON_EXCEED)},
+    }
+    return _said(_mapping(budgets.BUDGET_KEYS, keys), "what the calls of a run may use")
+
+
 def _workflow_keys() -> dict[str, Schema]:
     ends = {"from": _TEXT, "to": _TEXT, "required": _FLAG}
     limits = {
@@ -110,6 +125,7 @@ def _workflow_keys() -> dict[str, Schema]:
         "deadline_seconds": _SECONDS,
         "deadline_s": _SECONDS,
         "max_bytes": _whole(1, 2**63 - 1),
+        "budget": _budget(),
     }
     return {
         "name": {
@@ -125,6 +141,9 @@ def _workflow_keys() -> dict[str, Schema]:
         "nodes": {"type": "array", "minItems": 1, "maxItems": definition.MAX_NODES, "items": _ref("node")},
         "edges": {"type": "array", "items": _mapping(definition._EDGE_KEYS, ends, required=["from", "to"])},
         "endless": _said(_FLAG, "loops may go on without an end"),
+        "triggers": _said(
+            {"type": "array", "maxItems": MAX_TRIGGERS, "items": _ref("trigger")}, "what starts it by itself"
+        ),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from perdure.model.problems import Path, Problems, describe
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 _ADDRESS = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 YEAR_SECONDS = 366 * 86_400
@@ -90,7 +90,7 @@ class Fields:
 
     def name(self, key: str) -> str | None:
         value = self.text(key)
-        if value is not None and not _NAME.match(value):
+        if value is not None and not NAME.match(value):
             self.error(
                 "wrong_value",
                 key,

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.model.money import Budget
+
 ANSWERED_TYPES = frozenset({"human", "input", "map", "output", "wait", "workflow"})
 """Node types that no worker ever has: the engine answers for them."""
 SHORTEST_RATE_SECONDS = 0.001
@@ -164,6 +166,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_fanout: int = 100_000
     deadline_seconds: float | None = None
     max_bytes: int = 1024 * 1024 * 1024
+    budget: Budget | None = None
 
 
 class IR(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):  # `dict` keeps what is found out once

@@ -5,6 +5,8 @@ What is accepted fits here; what fits may still be refused, for its cron lines, 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from perdure.model import definition_schema as base
 from perdure.model import trigger_sources as sources
 from perdure.model import triggers
@@ -23,6 +25,11 @@ def describe_triggers() -> Schema:
     }
 
 
+def describe_own() -> dict[str, Schema]:
+    """The definitions that the schema of a workflow needs for its triggers, which start that workflow."""
+    return {"trigger": _trigger(["name"]), "duration": _DURATION}
+
+
 _DURATION: Schema = {
     "anyOf": [{"type": "string", "pattern": f"^{PATTERN}$"}, {"type": "number", "minimum": 0}],
     "description": "90s, 15m, 2h, 1d, or seconds",
@@ -30,7 +37,10 @@ _DURATION: Schema = {
 _DURATION_REF: Schema = base._ref("duration")
 _DAY: Schema = {"type": "string", "pattern": f"^{sources.DAY}$"}
 _TIME: Schema = {"type": "string", "pattern": f"^{sources.TIME}$"}
-_BEGINNING: Schema = {"enum": ["start", "end"], "description": "what is there at first, or only what comes later"}
+_BEGINNING: Schema = {
+    "enum": list(sources.BEGINNINGS),
+    "description": "what is there at first, only what comes later, or where the source before it stood",
+}
 
 
 def _some(schema: Schema, most: int) -> Schema:
@@ -38,7 +48,7 @@ def _some(schema: Schema, most: int) -> Schema:
     return {"anyOf": [schema, {"type": "array", "minItems": 1, "maxItems": most, "items": schema}]}
 
 
-def _trigger() -> Schema:
+def _trigger(required: Collection[str] = ("name", "workflow")) -> Schema:
     whole, said, mapping = base._whole, base._said, base._mapping
     rate = mapping(triggers.RATE_KEYS, {"limit": whole(1, 1_000_000), "per": _DURATION_REF}, triggers.RATE_KEYS)
     limits = {
@@ -66,7 +76,7 @@ def _trigger() -> Schema:
         "pause_after_failures": said(whole(1, 1_000_000), "failed runs in a row"),
     }
     kinds = {"schedule": _schedule(), "webhook": _webhook(), **_polled()}
-    schema = mapping(triggers.TRIGGER_KEYS, {**own, **kinds}, ["name", "workflow"])
+    schema = mapping(triggers.TRIGGER_KEYS, {**own, **kinds}, required)
     one = [{"required": [kind], "properties": {kind: {"not": {"type": "null"}}}} for kind in kinds]
     return {**schema, "oneOf": one}
 
@@ -148,7 +158,7 @@ def _polled() -> dict[str, Schema]:
         "tag": {"type": "object", "additionalProperties": {"type": "string"}},
     }
     stream = {"redis": text, "key": text, "from": _BEGINNING}
-    poll = {"type": base._NAME, "config": base._MAPPING, "every": _DURATION_REF}
+    poll = {"type": base._NAME, "config": base._MAPPING, "every": _DURATION_REF, "from": _BEGINNING}
     return {
         "table": base._mapping(sources.TABLE_KEYS, table, ["cursor", "database", "table"]),
         "folder": base._mapping(sources.FOLDER_KEYS, folder, ["url"]),

@@ -49,7 +49,8 @@ FOLDER_KEYS = frozenset({"url", "match", "settle", "identity", "every", "order",
 STREAM_KEYS = frozenset({"redis", "key", "from"})
 RUNS_KEYS = frozenset({"workflow", "state", "tag"})
 EVENT_KEYS = frozenset({"name", "match"})
-POLL_KEYS = frozenset({"type", "config", "every"})
+POLL_KEYS = frozenset({"type", "config", "every", "from"})
+BEGINNINGS = ("start", "end", "cursor")
 _HMAC_KEYS = ("header", "prefix", "encoding", "timestamp_header", "signed", "id_header")
 ENCODINGS = ("hex", "base64")
 
@@ -76,6 +77,10 @@ class Schedule(_Source, frozen=True, tag="schedule", rename={"from_": "from"}):
     """0: no limit."""
 
 
+_BODY = "{body}"
+"""What is signed if nothing else is said."""
+
+
 class Verify(msgspec.Struct, frozen=True):
     """How a delivery proves where it comes from. All but the scheme and the secret are of `hmac`."""
 
@@ -86,7 +91,7 @@ class Verify(msgspec.Struct, frozen=True):
     prefix: str = ""
     encoding: str = "hex"
     timestamp_header: str = ""
-    signed: str = "{body}"
+    signed: str = _BODY
     id_header: str = ""
 
 
@@ -110,7 +115,8 @@ class Table(_Source, frozen=True, tag="table", rename={"from_": "from"}):
     """Seconds; None: until every transaction that could still write an earlier row has ended."""
     reread: int | float = 0
     notify: str = ""
-    from_: str = "end"
+    from_: str = ""
+    """start, end, or with another source cursor; empty: end, and another source must say it."""
 
 
 class Folder(_Source, frozen=True, tag="folder", rename={"from_": "from"}):
@@ -120,13 +126,15 @@ class Folder(_Source, frozen=True, tag="folder", rename={"from_": "from"}):
     identity: str = "version"
     every: int | float = 30
     order: str = ""
-    from_: str = "end"
+    from_: str = ""
+    """start, end, or with another source cursor; empty: end, and another source must say it."""
 
 
 class Stream(_Source, frozen=True, tag="stream", rename={"from_": "from"}):
     redis: str
     key: str
-    from_: str = "end"
+    from_: str = ""
+    """start, end, or with another source cursor; empty: end, and another source must say it."""
 
 
 class Runs(_Source, frozen=True, tag="runs"):
@@ -140,10 +148,11 @@ class Event(_Source, frozen=True, tag="event"):
     match: str = ""
 
 
-class Poll(_Source, frozen=True, tag="poll"):
+class Poll(_Source, frozen=True, tag="poll", rename={"from_": "from"}):
     type: str
     config: dict[str, Any] = {}
     every: int | float = 30
+    from_: str = ""
 
 
 Source = Schedule | Webhook | Table | Folder | Stream | Runs | Event | Poll
@@ -351,8 +360,8 @@ def _read_verify(fields: Fields) -> Verify:
                 fields.error("misplaced_key", key, f"'{key}' of {fields.what} is of scheme hmac; {scheme} has its own")
     headers = {key: _matched(fields, key, _HEADER, "a header") for key in ("header", "timestamp_header", "id_header")}
     signed = fields.text("signed")
-    if signed is not None:
-        _check_signed(fields, signed)
+    if signed is not None or scheme == "hmac":
+        _check_signed(fields, _BODY if signed is None else signed)
     return Verify(
         **_given(
             scheme=scheme or "none",
@@ -365,6 +374,10 @@ def _read_verify(fields: Fields) -> Verify:
     )
 
 
+_RUN_TOGETHER = re.compile(r"\}\{|\}[0-9]|[0-9]\{")
+"""Parts of what is signed that cannot be told apart."""
+
+
 def _check_signed(fields: Fields, signed: str) -> None:
     places = re.findall(r"\{[^{}]*\}|[{}]", signed)
     odd = [place for place in places if place not in ("{body}", "{timestamp}", "{id}")]
@@ -372,6 +385,9 @@ def _check_signed(fields: Fields, signed: str) -> None:
         if (place in places) != fields.has(header):
             say = f"has {place} and no '{header}'" if place in places else f"has '{header}' and no {place}"
             fields.error("missing_key", "signed", f"'signed' of {fields.what} {say}: what is not signed proves nothing")
+    if _RUN_TOGETHER.search(signed):
+        message = f"'signed' of {fields.what} needs a mark between its parts, such as a dot: where one ends is signed by that alone"
+        fields.error("wrong_value", "signed", message)
     if odd or places.count("{body}") != 1:
         message = f"'signed' of {fields.what} must hold {{body}} once, and may hold {{timestamp}} and {{id}}"
         fields.error("wrong_value", "signed", message)
@@ -391,7 +407,7 @@ def _read_address(fields: Fields, key: str) -> str | None:
 
 
 def _read_beginning(fields: Fields) -> str | None:
-    return fields.choice("from", ("start", "end"))
+    return fields.choice("from", BEGINNINGS)
 
 
 def _read_table(fields: Fields) -> Table:
@@ -474,6 +490,7 @@ def _read_poll(fields: Fields) -> Poll:
             type=fields.name("type") or "",
             config=fields.mapping("config"),
             every=read_duration(fields, "every", 1, 86_400),
+            from_=_read_beginning(fields),
         )
     )
 

@@ -98,27 +98,56 @@ class Trigger(msgspec.Struct, frozen=True):
         return str(type(self.source).__struct_config__.tag)
 
 
-def read_listed(data: Any, problems: Problems) -> list[tuple[Path, Any]]:
-    """The triggers of a file, which holds one or a list, each with its path and as it is written."""
+class Listed(msgspec.Struct, frozen=True):
+    path: Path
+    written: Any
+    workflow: str = ""
+    """The workflow whose definition it stands in; empty: the trigger names its own."""
+
+
+def read_listed(data: Any, problems: Problems) -> list[Listed]:
+    """The triggers of a file, as they are written: it holds one, a list, or a workflow that has some."""
+    if isinstance(data, dict) and "nodes" in data:
+        return list_of_workflow(data, problems)
     if not isinstance(data, list):
-        return [((), data)]
-    if not data:
-        problems.error("wrong_value", (), "the list of triggers is empty")
-    if len(data) > MAX_TRIGGERS:
-        problems.error("too_large", (), f"there are {len(data)} triggers; at most {MAX_TRIGGERS} are accepted")
+        return [Listed((), data)]
+    return [Listed((index,), one) for index, one in enumerate(_count(data, (), problems))]
+
+
+def list_of_workflow(data: dict[str, Any], problems: Problems) -> list[Listed]:
+    """The triggers of a definition."""
+    found, name = data.get("triggers"), data.get("name")
+    if found is None:
         return []
-    return [((index,), one) for index, one in enumerate(data)]
+    if not isinstance(found, list):
+        message = f"'triggers' of the workflow must be a list, got {describe(found)}; begin each with '- name: NAME'"
+        problems.error("wrong_type", ("triggers",), message)
+        return []
+    if not isinstance(name, str):
+        problems.error("missing_key", (), "a workflow with triggers needs a 'name': they start it by its name")
+        return []
+    return [Listed(("triggers", index), one, name) for index, one in enumerate(_count(found, ("triggers",), problems))]
 
 
-def read_trigger(data: Any, path: Path, problems: Problems) -> Trigger | None:
-    """The trigger, or None when it is wrong, and every problem of it is reported."""
+def _count(found: list[Any], path: Path, problems: Problems) -> list[Any]:
+    if not found and not path:
+        problems.error("wrong_value", path, "the list of triggers is empty")
+    if len(found) > MAX_TRIGGERS:
+        problems.error("too_large", path, f"there are {len(found)} triggers; at most {MAX_TRIGGERS} are accepted")
+        return []
+    return found
+
+
+def read_trigger(data: Any, path: Path, problems: Problems, workflow: str = "") -> Trigger | None:
+    """The trigger, or None when it is wrong, and every problem of it is reported. `workflow` is that of the definition
+    it stands in."""
     before = problems.errors
     name = data.get("name") if isinstance(data, dict) else None
     what = f"trigger '{name[:128]}'" if isinstance(name, str) else f"trigger {path[-1] + 1}" if path else "the trigger"  # type: ignore[operator]
     fields = as_fields(data, path, what, problems, TRIGGER_KEYS)
     if fields is None:
         return None
-    for key in ("name", "workflow"):
+    for key in ("name",) if workflow else ("name", "workflow"):
         if not fields.has(key):
             fields.error("missing_key", "", f"{what} has no '{key}'; it needs one")
     kinds = [key for key in READERS if fields.has(key)]
@@ -128,6 +157,11 @@ def read_trigger(data: Any, path: Path, problems: Problems) -> Trigger | None:
         fields.error(code, key, f"{what} {said}; give exactly one of {', '.join(READERS)}")
     sources = [read_source(fields, kind) for kind in kinds]
     parts = _read_parts(fields, "schedule" in kinds)
+    if workflow:
+        named = parts.setdefault("workflow", workflow)
+        if named.partition("@")[0] != workflow:
+            message = f"{what} stands in workflow '{workflow}' and starts no other; leave 'workflow' out, or write {workflow}@ALIAS"
+            fields.error("wrong_value", "workflow", message)
     if problems.errors > before or not sources or sources[0] is None:
         return None
     return Trigger(source=sources[0], **parts)

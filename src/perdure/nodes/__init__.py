@@ -7,7 +7,7 @@ import importlib
 from perdure.nodes.plugins import Plugins, find_installed
 from perdure.nodes.registry import Registry
 
-BUILTIN = ("http", "human", "input", "map", "output", "task", "transform", "wait", "workflow")
+BUILTIN = tuple("classifier function http human input llm map output search task transform wait workflow".split())
 
 
 def builtin() -> Registry:

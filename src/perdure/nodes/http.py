@@ -10,7 +10,6 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
@@ -19,6 +18,7 @@ import msgspec
 from perdure import egress, weight
 from perdure.clock import system
 from perdure.egress.errors import EgressError, EgressRefused
+from perdure.egress.retry_after import read_retry_after
 from perdure.egress.urls import parse
 from perdure.expressions.leaves import has_leaf
 from perdure.expressions.templates import has_literal_host
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS = 60.0
 MAX_BYTES = 10 * 1024 * 1024
 MOST_BYTES = 40 * 1024 * 1024
-LONGEST_RETRY_SECONDS = 86_400.0
 BYTES = "$bytes"
 KEY_HEADER = "idempotency-key"
 
@@ -229,19 +228,7 @@ def _failure(answer: Answer, method: str) -> Failure:
 
 
 def _retry_after(answer: Answer) -> float | None:
-    """The seconds in `Retry-After`, or the seconds until its date by the server's own clock."""
-    value = answer.header("retry-after").strip()
-    if value.isdecimal() and value.isascii():
-        return min(float(value[:12]), LONGEST_RETRY_SECONDS)
-    try:
-        until = parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return None
-    try:
-        now = parsedate_to_datetime(answer.header("date")).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        now = system.now()
-    return min(max(until - now, 0.0), LONGEST_RETRY_SECONDS)
+    return read_retry_after(answer.header("retry-after"), answer.header("date"), system.now())
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------

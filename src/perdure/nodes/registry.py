@@ -8,7 +8,7 @@ worker types: code that is not Perdure's does not run where runs are decided.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
 
@@ -17,7 +17,9 @@ import msgspec
 from perdure.errors import PerdureError
 from perdure.expressions.json_schema import Schema, SchemaInvalid, compile_schema
 from perdure.kernel.values import Wait
+from perdure.model.money import Budget
 from perdure.nodes.plugins import Plugin, PluginBroken, Plugins
+from perdure.nodes.shared_values import Opener
 
 BUILT_IN = "built in"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -73,6 +75,7 @@ class Suspended(msgspec.Struct, frozen=True, kw_only=True):
     notify: dict[str, str] | None = None
     workflow: str = ""
     inputs: Any = None
+    budget: Budget | None = None
 
 
 Answer = Done | Failed | Suspended
@@ -115,8 +118,16 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """For worker types: what a worker calls. Async, or sync and then called in a thread."""
     inputs_on_demand: bool = False
     """Whether an async handler calls `await ctx.load_inputs()` itself before `ctx.inputs`; others find them loaded."""
-    close: Callable[[], Awaitable[None]] | None = None
-    """Called once when a worker ends, to close what handlers share."""
+    open: Callable[[], Any] | None = None
+    """Called once in each process, before the first attempt: what it gives is `ctx.shared`. Sync, then called in a thread, or
+    async. Both functions are named at the top level of a module, so that an isolated process finds them."""
+    close: Callable[..., Any] | None = None
+    """Called once when a worker ends, to close what handlers share: with what `open` gave, if there is one."""
+
+    @cached_property
+    def opener(self) -> Opener | None:
+        return None if self.open is None else Opener(opener_name(self.name), self.open, self.open, None, self.close)
+
     raw_keys: tuple[str, ...] = ()
     """Top-level config keys that are not rendered when the node is dispatched (a map's inner node)."""
     ref_keys: tuple[str, ...] | None = ()
@@ -135,6 +146,10 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_answered(self, config: Any) -> bool:
         """Whether the coordinator answers such a node; otherwise it needs a worker."""
         return self.answer is not None and (self.on_worker is None or not self.on_worker(config))
+
+
+def opener_name(node_type: str) -> str:
+    return f"node type {node_type}"
 
 
 class NodeTypeInvalid(PerdureError):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from perdure import functions
+from perdure.nodes.class_tasks import find_class_task
 from perdure.nodes.registry import NodeType, Path
 from perdure.outcomes import Failure
 from perdure.spelling import find_close
@@ -25,14 +26,23 @@ class Shape:
     __slots__ = ("context", "is_async", "names", "required", "signature")
 
     def __init__(self, function: functions.Function) -> None:
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__
+        called = find_class_task(function)
+        call = function if called is None else called.call
+        self.is_async = inspect.iscoroutinefunction(call) or (
+            called is None
+            and inspect.iscoroutinefunction(
+                getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__
+            )
         )
         self.signature: inspect.Signature | None
         try:
-            self.signature = inspect.signature(function)
+            self.signature = inspect.signature(call)
         except (TypeError, ValueError):  # some built-ins have no signature
             self.signature = None
+        if self.signature is not None and called is not None:
+            self.signature = self.signature.replace(
+                parameters=list(self.signature.parameters.values())[1:]
+            )  # no `self`
         self.context = _find_context(self.signature)
         parameters = self.signature.parameters.values() if self.signature is not None else ()
         self.required = {
@@ -110,6 +120,14 @@ async def handle(config: Any, ctx: Any) -> Any:
     mistake = shape.find_mistake(arguments)
     if mistake is not None:
         raise Failure("bad_arguments", f"task {reference!r}: {mistake}", retryable=False)
+    called = find_class_task(function)
+    if called is None:
+        return await _call(shape, function, arguments, reference, ctx)
+    async with ctx.using(called.opener) as (_, call):
+        return await _call(shape, call, arguments, reference, ctx)
+
+
+async def _call(shape: Shape, function: functions.Function, arguments: dict[str, Any], reference: str, ctx: Any) -> Any:
     if shape.is_async:
         if shape.context is not None:
             await ctx.prepare_inputs()
@@ -131,7 +149,7 @@ NO_FUNCTION = "a task needs config.function: 'module:name', or config.action"
 
 TYPE = NodeType(
     name="task",
-    description="Calls a Python function, which the worker imports or has registered; without a config, gives its inputs.",
+    description="Calls a Python function, or an object of a class, which the worker imports; without a config, gives its inputs.",
     config_schema={
         "type": "object",
         "properties": {

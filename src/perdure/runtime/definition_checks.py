@@ -15,12 +15,13 @@ import msgspec
 
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore
 from perdure.budget import Budget, OverBudget
+from perdure.clock import Clock, system
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.checks import find_content_refs
 from perdure.limits import Bounds
 from perdure.model import Compiled, DefinitionError, Problem, compile_definition, compile_text
 from perdure.model.blob_content import Inlined, inline
-from perdure.model.compilation import too_costly
+from perdure.model.compilation import has_triggers, too_costly
 from perdure.model.ir import IR
 from perdure.model.placement import place, read_path
 from perdure.model.problems import format_path
@@ -30,6 +31,7 @@ from perdure.nodes.registry import Registry
 from perdure.runtime.called import Find, check_called
 from perdure.runtime.coordinator.fetcher import read_aside
 from perdure.threads import aside
+from perdure.triggers.declarations import find_problems as find_trigger_problems
 
 T = TypeVar("T")
 IN_THE_LOOP = 4_000
@@ -45,9 +47,16 @@ PUT_IN_BYTES = 32 * 1024 * 1024
 
 class Checker:
     def __init__(
-        self, registry: Registry, blobs: BlobStore | None, find: Find | None = None, bounds: Bounds | None = None
+        self,
+        registry: Registry,
+        blobs: BlobStore | None,
+        find: Find | None = None,
+        bounds: Bounds | None = None,
+        clock: Clock = system,
     ) -> None:
-        """Without a blob store, all blobs are assumed to exist; without `find`, all other workflows are."""
+        """Without a blob store, all blobs are assumed to exist; without `find`, all other workflows are. A schedule must
+        have moments after the time of `clock`."""
+        self._clock = clock
         self._registry = registry
         self._blobs = blobs
         self._find = find
@@ -85,6 +94,9 @@ class Checker:
         thread. `beside` holds the workflows that come with this one, by name."""
         try:
             problems = [*await _do(tenant, large, lambda: find_more_problems(compiled, self._registry, budget))]
+            if has_triggers(compiled):  # a calendar takes a while
+                now = self._clock.now()
+                problems += await _do(tenant, True, lambda: find_trigger_problems(compiled, now, budget))
         except OverBudget:
             return (too_costly(),)
         draft = None if compiled.draft is None else compiled.draft.ir

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.outcomes import Failure
+from perdure.outcomes import Failure, is_out_of_memory
 from perdure.plain import type_name
 from perdure.plain_text import LOOKED_AT, cut
 from perdure.runtime.worker.encoder import is_light
@@ -39,7 +39,11 @@ def describe(error: BaseException, *, knows_secrets: bool = True) -> dict[str, A
     try:
         if isinstance(error, Failure):
             return _describe_failure(error, code, message)
-        return {"code": "error", "message": _message(error, message), "details": _frames(error) or None}
+        return {
+            "code": "out_of_memory" if is_out_of_memory(error) else "error",
+            "message": _message(error, message),
+            "details": _frames(error) or None,
+        }
     except BaseException as problem:  # noqa: BLE001  a class of the user's may do anything when it is asked, even exit
         text = f"an error was raised that cannot be read: asking it raised {type(problem).__name__}"
         return {"code": "bad_output", "message": _cut(text, message), "retryable": False}

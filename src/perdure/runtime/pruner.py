@@ -31,11 +31,14 @@ _REST_SECONDS = 0.05
 
 
 class Pruner:
-    def __init__(self, journal: Journal, archive: Archive, clock: Clock, *, retention_days: float) -> None:
+    def __init__(
+        self, journal: Journal, archive: Archive, clock: Clock, *, retention_days: float, event_days: float = 7
+    ) -> None:
         self._journal = journal
         self._archive = archive
         self._clock = clock
         self._retention = retention_days * DAY
+        self._event_seconds = event_days * DAY
 
     async def run(self) -> None:
         while True:
@@ -51,6 +54,7 @@ class Pruner:
         now = self._clock.now()
         runs = await self._repeat(partial(self._archive.prune_runs, now - self._retention))
         await self._repeat(partial(self._journal.prune_commands, now - ANSWERS_SECONDS))
+        await self._repeat(partial(self._journal.prune_occurrences, now - self._event_seconds))
         await self._repeat(partial(self._archive.prune_idempotency, now - KEYS_SECONDS))
         await self._repeat(partial(self._archive.prune_links, now - LINKS_SECONDS))
         await self._repeat(partial(self._archive.prune_sessions, now))

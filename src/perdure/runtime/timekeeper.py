@@ -9,6 +9,7 @@ from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
 from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.messages import TimerDue
 from perdure.runtime.patience import OutageLog, first_of
 
@@ -19,6 +20,8 @@ _LONGEST_SLEEP = 60.0
 costs."""
 _LIMIT = 1000
 _TROUBLE_SECONDS = 0.2
+_LEFT_SECONDS = 0.5
+"""How often timers are looked at while all that are due are left to another process."""
 
 
 class Timekeeper:
@@ -28,6 +31,8 @@ class Timekeeper:
         self._clock = clock
         self._next: float | None = clock.now()
         """When to look next. At first now: a timer may have become due while no process ran."""
+        self.leaves_triggers = False
+        """Whether the timers of triggers are left to another process."""
         self._checked = clock.monotonic()
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
@@ -74,7 +79,13 @@ class Timekeeper:
                 await self._clock.sleep(_TROUBLE_SECONDS)
 
     async def _tell(self) -> None:
-        due = await self._journal.list_due_timers(self._clock.now(), _LIMIT, self._coordinator.share.partitions)
+        left, most = self.leaves_triggers, _LIMIT
+        due = await self._journal.list_due_timers(self._clock.now(), most, self._coordinator.share.partitions)
+        while left and len(due) == most and all(is_mailbox(one.run_id) for one in due):
+            most *= 10  # those of triggers, which are left alone, would hide the others
+            due = await self._journal.list_due_timers(self._clock.now(), most, self._coordinator.share.partitions)
+        if left:
+            due = [one for one in due if not is_mailbox(one.run_id)]
         fresh = [one for one in due if (one.run_id, one.timer_id, one.due_at) not in self._told]
         for one in fresh:
             self._coordinator.put(TimerDue(one.run_id, one.timer_id, one.due_at))
@@ -83,6 +94,8 @@ class Timekeeper:
         self._told = {(one.run_id, one.timer_id, one.due_at) for one in due}
         await self._coordinator.drained()
         await self._look()
-        if due and not fresh and self._next is not None and self._next <= self._clock.now():
+        if left and not due and self._next is not None and self._next <= self._clock.now():
+            self._next = self._clock.now() + _LEFT_SECONDS
+        elif due and not fresh and self._next is not None and self._next <= self._clock.now():
             self._told.clear()
             await self._clock.sleep(0.05)

@@ -13,9 +13,10 @@ import os
 import re
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from perdure.capacity import SANDBOX_MEMORY_MB
 from perdure.errors import PerdureError
@@ -25,6 +26,7 @@ from perdure.places import Places
 from perdure.plain_text import cut
 from perdure.sandbox.process_limits import confine
 
+T = TypeVar("T")
 PROCESSES = 4
 """How many conditions run side by side; slow ones hold up those beyond that."""
 """How much memory one condition may have, unless the operator says otherwise."""
@@ -48,11 +50,27 @@ import json as _json
 _result = evaluate(*_json.loads(_arguments))
 _result if _result is True or _result is False else f"{type(_result).__name__:.40}"
 """
+# What a function gave, as JSON; what JSON cannot hold is an error.
+_COMPUTE = """
+
+import json as _json
+_json.dumps(main(*_json.loads(_arguments)))
+"""
+MAX_RESULT = 8 * 1024 * 1024
 # Messages of these errors name code, not data. Others may quote the data, and stay out of the journal.
 _SAFE = frozenset({"NameError", "AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "SyntaxError"})
 _KIND = re.compile(r"[A-Za-z_][\w.]{0,80}")
 
 _log = logging.getLogger(__name__)
+
+
+_most_memory_mb = SANDBOX_MEMORY_MB
+
+
+def configure(memory_mb: int) -> None:
+    """Set what code in sandboxes of this process may have at most, where nothing else is said."""
+    global _most_memory_mb  # noqa: PLW0603  how much memory there is is a fact about the process
+    _most_memory_mb = memory_mb
 
 
 class SandboxUnavailable(PerdureError):
@@ -65,8 +83,8 @@ class SandboxUnavailable(PerdureError):
 class Sandbox:
     """A few processes, started when they are first needed. Safe to use from several tasks and threads."""
 
-    def __init__(self, *, processes: int = PROCESSES, memory_mb: int = SANDBOX_MEMORY_MB) -> None:
-        """`memory_mb` is what a condition may have at most, whatever it says."""
+    def __init__(self, *, processes: int = PROCESSES, memory_mb: int | None = None) -> None:
+        """`memory_mb` is what a condition may have at most, whatever it says; None: what the process is configured for."""
         self._processes = processes
         self._memory_mb = memory_mb
         self._places = Places(processes)
@@ -79,10 +97,17 @@ class Sandbox:
 
     async def run(self, job: Job, tenant: str = "default") -> bool | Lost:
         """The verdict, or why there is none. Tenants take turns. Raises SandboxUnavailable if asking again may help."""
+        return await self._in_turn(self.decide, job, tenant)
+
+    async def run_main(self, job: Job, tenant: str = "default") -> str | Lost:
+        """What `main` of the code gives, as JSON: as `run`."""
+        return await self._in_turn(self.compute, job, tenant)
+
+    async def _in_turn(self, work: Callable[[Job], T], job: Job, tenant: str) -> T:
         loop = asyncio.get_running_loop()
         await self._places.wait(tenant)
         try:
-            future = loop.run_in_executor(self._threads, self.decide, job)
+            future = loop.run_in_executor(self._threads, work, job)
         except RuntimeError:  # the threads are shut down
             self._places.leave(tenant)
             raise SandboxUnavailable("the sandbox is closed") from None
@@ -116,10 +141,24 @@ class Sandbox:
 
     def decide(self, job: Job) -> bool | Lost:
         """Like `run`, but blocks."""
-        if job.max_memory_mb > self._memory_mb:
+        found = self._try(job, _CALL)
+        return found if isinstance(found, Lost) else self._read(found)
+
+    def compute(self, job: Job) -> str | Lost:
+        """What `main` of the code gives, as JSON, or why there is nothing. Blocks. Raises as `run` does."""
+        found = self._try(job, _COMPUTE)
+        if isinstance(found, Lost):
+            return found
+        if type(found) is not str or len(found) > MAX_RESULT:
+            return Lost("condition_error", f"main gave more than {MAX_RESULT:,} characters of JSON, or none")
+        return found
+
+    def _try(self, job: Job, call: str) -> Any:
+        most = _most_memory_mb if self._memory_mb is None else self._memory_mb
+        if job.max_memory_mb > most:
             return Lost(
                 "condition_memory",
-                f"max_memory_mb is {job.max_memory_mb}, and this deployment allows {self._memory_mb} (setting sandbox_memory_mb)",
+                f"max_memory_mb is {job.max_memory_mb}, and this deployment allows {most} (setting sandbox_memory_mb)",
             )
         try:
             import pydantic_monty as monty
@@ -127,7 +166,7 @@ class Sandbox:
             return Lost("sandbox_unavailable", f"Python conditions cannot run on this platform ({error})")
         for attempt in (1, 2):
             try:
-                return self._read(self._feed(job))
+                return self._feed(job, call)
             except monty.MontyCrashedError as error:
                 if error.timed_out:
                     return _timeout(job)
@@ -141,7 +180,7 @@ class Sandbox:
                 return Lost("condition_error", f"the sandbox cannot take this: {type(error).__name__}")
         return Lost("condition_crashed", "the sandbox process died of it, twice")
 
-    def _feed(self, job: Job) -> Any:
+    def _feed(self, job: Job, call: str) -> Any:
         limits = {
             "max_feed_duration_secs": job.timeout_ms / 1000,
             "max_memory": job.max_memory_mb * 1024 * 1024,
@@ -163,7 +202,7 @@ class Sandbox:
                     cpu_seconds=job.timeout_ms / 1000 + 2 * GRACE_SECONDS,
                 )
             return session.feed_run(
-                job.code + _CALL, inputs={"_arguments": job.arguments.decode()}, print_callback=_ignore
+                job.code + call, inputs={"_arguments": job.arguments.decode()}, print_callback=_ignore
             )
         finally:
             self._running.discard(pid)

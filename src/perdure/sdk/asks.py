@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State
+from perdure.kernel.values import Asked
 from perdure.runtime.coordinator.projections import letter_id
 from perdure.runtime.forms import example_of
 
@@ -63,7 +64,10 @@ async def look(engine: Engine, state: State, depth: int = 0) -> Waiting:
         _look_at_undo(state, found)
         return found
     if state.state is R.PAUSED:
-        found.asks.append(Ask("paused", "", state.run_id, "", f"perdure runs resume {state.run_id}"))
+        more = " --usd DOLLARS" if "budget" in state.pauses else ""
+        if more and state.money.budget is not None and state.money.budget.usd is None:
+            more = " --calls N" if state.money.budget.tokens is None else " --tokens N"
+        found.asks.append(Ask("paused", "", state.run_id, "", f"perdure runs resume {state.run_id}{more}"))
     # The run may go on while its children are looked at, so its own state is read completely before the first await.
     children: list[str] = []
     for activation in state.activations.values():
@@ -96,10 +100,32 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
                 found.asks.append(Ask("signal", wait.name, state.run_id, node, command))
             elif wait.kind == "child":
                 children.append(wait.name)
+            elif wait.kind == "asks":
+                for ask in activation.asks.values():
+                    if ask.open:
+                        _look_at_ask(state, node, ask, found, children)
             elif wait.kind not in ("items", "approval"):  # items are activations of their own
                 found.busy = True
         case _:
             found.busy = True
+
+
+def _look_at_ask(state: State, node: str, ask: Asked, found: Waiting, children: list[str]) -> None:
+    """Look at one of the things that a handler asked for."""
+    approval = state.approvals.get(ask.approval)
+    if approval is not None:
+        free = tuple(name for name in approval.approvers if name not in approval.votes)
+        command = approve_command(ask.approval, free)
+        found.asks.append(
+            Ask("approval", ask.approval, state.run_id, node, command, approval.approvers, approval.shown)
+        )
+    elif ask.signal:
+        command = f"perdure runs signal {state.run_id} {ask.signal}"
+        found.asks.append(Ask("signal", ask.signal, state.run_id, node, command))
+    elif ask.child:
+        children.append(ask.child)
+    else:
+        found.busy = True
 
 
 async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int) -> None:

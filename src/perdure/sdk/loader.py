@@ -12,6 +12,7 @@ from typing import Any
 from perdure import functions
 from perdure.errors import PerdureError
 from perdure.model import Compiled, Problem
+from perdure.sdk.declared_triggers import Declared, declared_in
 from perdure.sdk.single import as_workflow
 from perdure.sdk.tasks import Task
 from perdure.sdk.workflows import Workflow
@@ -106,12 +107,12 @@ def _choose(module: types.ModuleType, name: str, file: str) -> Workflow[..., Any
     if name:
         if name not in known:
             raise LoadError(f"{file} has no workflow or task {name}; {suggest(name, known)}")
-        return _as_workflow(known[name])
+        return _as_workflow(known[name], module)
     own = {key: value for key, value in known.items() if _module_of(value) == module.__name__}
     workflows = {key: value for key, value in own.items() if isinstance(value, Workflow)}
     candidates = workflows or own
     if len(candidates) == 1:
-        return _as_workflow(next(iter(candidates.values())))
+        return _as_workflow(next(iter(candidates.values())), module)
     if not candidates:
         raise LoadError(
             f"{file} has no workflow; decorate a function with @perdure.workflow, or a single one with @perdure.task"
@@ -130,8 +131,27 @@ def _module_of(value: Workflow[..., Any] | Task[..., Any]) -> str:
     return value.function.__module__ if isinstance(value, Workflow) else value.fn.__module__
 
 
-def _as_workflow(value: Workflow[..., Any] | Task[..., Any]) -> Workflow[..., Any]:
-    return as_workflow(value) if isinstance(value, Task) else value
+def _as_workflow(value: Workflow[..., Any] | Task[..., Any], module: types.ModuleType) -> Workflow[..., Any]:
+    if isinstance(value, Workflow):
+        return value
+    workflow = as_workflow(value)
+    for declared in declared_in(module):
+        if declared.target is not None and declared.workflow == workflow.name:
+            workflow.add_trigger(declared.data)
+    return workflow
+
+
+def load_triggers(file: str) -> list[Declared]:
+    """Import a file or a module, and list the triggers that it declares. Raises LoadError."""
+    found = _REFERENCE.match(file)
+    module = _import(Path(found["file"])) if found is not None else _import_module(file.partition(":")[0])
+    wanted = (found["name"] or "") if found is not None else file.partition(":")[2]
+    declared = declared_in(module)
+    chosen = [one for one in declared if wanted in ("", one.workflow)]
+    if not chosen:
+        todo = "declare one with perdure.schedule(…), perdure.on_webhook(…) or perdure.on_event(…)"
+        raise LoadError(f"{file} declares no trigger; {todo}")
+    return chosen
 
 
 def _problem(error: Exception, path: Path) -> Problem:

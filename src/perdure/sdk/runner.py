@@ -62,7 +62,7 @@ STOP_SECONDS = 2.0
 _FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The approval about which `on_approval` is asked."""
 
     approval_id: str
@@ -74,7 +74,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """A JSON Schema of the `data` that an approval needs, if the node has one."""
 
 
-OnApproval = Callable[[Approval], Any]
+OnApproval = Callable[[ApprovalRequest], Any]
 
 
 class Run(Generic[R]):
@@ -317,9 +317,9 @@ class _Session:
     ) -> State:
         engine = self._engine
         for child in children:
-            await self._service.workflows.register(child)
+            await self._service.workflows.register(child, triggers=False)
         ir = compiled.get_ir()
-        registered = await self._service.workflows.register(compiled)
+        registered = await self._service.workflows.register(compiled, triggers=False)
         known = {problem.message for problem in compiled.problems}
         for problem in registered["problems"]:
             if problem["message"] not in known:
@@ -327,6 +327,7 @@ class _Session:
         run_id = run_id or engine.clock.new_id()
         engine.runs.own.add(run_id)
         engine.others = "uncrashed"
+        engine.drives_triggers = False
         existed = await engine.journal.find_run(run_id) is not None
         if not await engine.hold() and not existed:
             holder = engine.holder
@@ -433,7 +434,7 @@ class _Callback:
 
     async def _call(self, on_approval: OnApproval, ask: Ask) -> Decision | None:
         view = await self._service.approvals.get(ask.name)
-        question = Approval(
+        question = ApprovalRequest(
             approval_id=ask.name,
             run_id=ask.run_id,
             node=ask.node,

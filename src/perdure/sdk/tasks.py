@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from perdure import functions
+from perdure.nodes.class_tasks import ClassTask, is_class_task
 from perdure.nodes.task import Shape, explain_misfit
 from perdure.runtime.worker.context import Context, LocalContext
 from perdure.sdk.annotations import converter, hints_of, schema_of
@@ -37,16 +38,21 @@ class Task(Generic[P, R_co]):
         if isinstance(function, Task):
             raise BuildError(f"{function.name} is a task already; use task.options(…) to change it for one call")
         is_partial = isinstance(function, functools.partial)  # since Python 3.14 it looks like a method
-        if is_partial or not inspect.isroutine(function):
-            raise BuildError(f"@perdure.task is for functions, got {type(function).__name__}; wrap it in one")
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        called: Any = ClassTask(function).call if is_class_task(function) else function
+        if inspect.isclass(function) and called is function:
+            raise BuildError(f"class {function.__name__} has no __call__, which a worker would call; write one")
+        if is_partial or not inspect.isroutine(called):
+            raise BuildError(
+                f"@perdure.task is for functions and classes, got {type(function).__name__}; wrap it in one"
+            )
+        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
             raise BuildError(f"{function.__name__} yields; a task returns its result, a list if there are several")
         check_names(options, TASK_OPTIONS, "@perdure.task")
         self.fn: Callable[..., R_co] = function
         self.name: str = name or function.__name__
         self._about = _About(function, self.name, name)
         self._options: dict[str, Any] = dict(options)
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=() if inspect.isclass(function) else ("__dict__",))
 
     def options(self, **options: Unpack[NodeOptions]) -> Task[P, R_co]:
         """The same task with other options, for one call: `fetch.options(id="first", retry=perdure.Retry(…))(city)`."""
@@ -136,12 +142,18 @@ class _About:
         kept = [p for p in self.shape.signature.parameters.values() if p.name != self.shape.context]
         # `ctx` may stand first although parameters without a default follow, so their order is not checked again.
         self.signature = self.shape.signature.replace(parameters=kept)
-        self.called = _Late(function).called if getattr(function, "__annotations__", None) else function
+        self.called: Callable[..., Any]
+        if is_class_task(function):
+            self.called = ClassTask(function, converter)
+            self._annotated = self.called.call
+        else:
+            self.called = _Late(function).called if getattr(function, "__annotations__", None) else function
+            self._annotated = function
         self.reference = functions.define(function, self.called, registered)
 
     @functools.cached_property
     def hints(self) -> dict[str, Any]:
-        return hints_of(self.function)
+        return hints_of(self._annotated)
 
     @functools.cached_property
     def output_schema(self) -> dict[str, Any] | None:
@@ -164,6 +176,10 @@ class _About:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function outside of a workflow, with a new context if it wants one and none was given."""
+        if isinstance(self.called, ClassTask):
+            raise BuildError(
+                f"{self.name} is a class: outside of a workflow, make an object of {self.name}.fn and call that"
+            )
         context = self.shape.context
         if context is None or context in kwargs or any(isinstance(arg, Context) for arg in args):
             return self.function(*args, **kwargs)
@@ -199,13 +215,29 @@ class _Late:
         return converter(self._function)
 
 
+class _CalledWithCtx(Protocol[P, R_co]):
+    def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class _Called(Protocol[P, R_co]):
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
 class _Decorator(Protocol):
+    @overload
+    def __call__(self, function: type[_CalledWithCtx[P, R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: type[_Called[P, R]], /) -> Task[P, R]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
+@overload
+def task(function: type[_CalledWithCtx[P, R]], /) -> Task[P, R]: ...
+@overload
+def task(function: type[_Called[P, R]], /) -> Task[P, R]: ...
 @overload
 def task(function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
 @overload
@@ -215,6 +247,9 @@ def task(*, name: str | None = None, **options: Unpack[TaskOptions]) -> _Decorat
 def task(function: Any = None, /, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Any:
     """Make a function usable as a node: `@perdure.task`, or `@perdure.task(retry=perdure.Retry(max_attempts=3),
     timeout=30)`.
+
+    A class with `__call__` is a task too: each worker process makes one object before the first attempt, calls its `open`,
+    calls the object for every attempt, several at a time where the worker has several slots, and calls its `close` at the end.
 
     With `name=`, definitions can also use it under that name. A parameter annotated `perdure.Context` (write it first)
     gets the context of the attempt.

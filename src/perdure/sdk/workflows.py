@@ -35,13 +35,14 @@ class WorkflowOptions(TypedDict, total=False):
     max_hops: int
     max_fanout: int
     max_bytes: int
+    budget: Mapping[str, Any]
     on_failure: Literal["compensate"] | Mapping[str, Any]
     endless: bool
 
 
 _building = threading.RLock()
 """One lock for all workflows: building one builds those it starts, and several threads may ask for them."""
-_LIMITS = ("max_hops", "max_fanout", "deadline_seconds", "max_bytes")
+_LIMITS = ("max_hops", "max_fanout", "deadline_seconds", "max_bytes", "budget")
 
 
 class Built:
@@ -74,6 +75,7 @@ class Workflow(Generic[P, R]):
         self._signature = _read_signature(function, self.name)
         self._built: Built | None = None
         self._is_building = False
+        self._triggers: list[dict[str, Any]] = []
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -154,7 +156,16 @@ class Workflow(Generic[P, R]):
 
     def definition(self) -> dict[str, Any]:
         """The definition as data, the same as a YAML file that a person would have written."""
-        return cast("dict[str, Any]", msgspec.to_builtins(self.build().definition))
+        return cast("dict[str, Any]", msgspec.to_builtins(self._whole()))
+
+    def _whole(self) -> dict[str, Any]:
+        built = self.build().definition
+        return {**built, "triggers": self._triggers} if self._triggers else built
+
+    def add_trigger(self, data: dict[str, Any]) -> None:
+        """Add a trigger that was declared for this workflow: it is one of its definition."""
+        self._triggers.append(data)
+        self.__dict__.pop("compiled", None)
 
     def to_yaml(self) -> str:
         import yaml
@@ -163,7 +174,7 @@ class Workflow(Generic[P, R]):
 
     @functools.cached_property
     def compiled(self) -> Compiled:
-        return compile_definition(self.build().definition)
+        return compile_definition(self._whole())
 
     def children(self) -> list[Workflow[..., Any]]:
         """The workflows that this one starts as child runs, and those that they start in turn, each once."""

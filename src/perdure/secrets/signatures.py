@@ -22,7 +22,7 @@ LEAST_BYTES = 24
 """How long a secret must be: a shorter one can be guessed from one message."""
 
 _PREFIX = "whsec_"
-_ID = re.compile(r"[!-~]{1,200}")
+_ID = re.compile(r"[!-\-/-~]{1,200}")  # without a dot: the first one ends the id in what is signed
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _MOST_SIGNATURES = 10
 

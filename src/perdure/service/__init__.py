@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from perdure.service.audit import AuditTrail
     from perdure.service.blobs import Blobs
     from perdure.service.dead_letters import DeadLetters
+    from perdure.service.events import Events
     from perdure.service.keys import Keys
     from perdure.service.runs import Runs
     from perdure.service.sessions import Sessions
     from perdure.service.system import System
     from perdure.service.tenancy import Tenancy
+    from perdure.service.triggers import Triggers
     from perdure.service.workflows import Workflows
 
 __all__ = ["Service"]
@@ -65,6 +67,18 @@ class Service:
         from perdure.service.dead_letters import DeadLetters
 
         return DeadLetters(self.tenancy)
+
+    @cached_property
+    def triggers(self) -> Triggers:
+        from perdure.service.triggers import Triggers
+
+        return Triggers(self.tenancy)
+
+    @cached_property
+    def events(self) -> Events:
+        from perdure.service.events import Events
+
+        return Events(self.tenancy)
 
     @cached_property
     def blobs(self) -> Blobs:

@@ -12,13 +12,17 @@ import msgspec
 
 from perdure.errors import Conflict, PerdureError
 from perdure.journal import DeadLetterRow, Page
+from perdure.kernel import commands as c
+from perdure.kernel.previews import preview
 from perdure.runtime.coordinator.parked import describe
 from perdure.runtime.coordinator.requests import Request
 from perdure.service.history import state_at
 from perdure.service.pages import listing
+from perdure.service.run_actions import preview_view
 from perdure.service.scans import find_origins, scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, dead_letter_view, page_view
+from perdure.threads import aside
 
 As = Literal["skip", "fail", "continue"]
 MOST = 10_000
@@ -144,9 +148,14 @@ class DeadLetters:
         record, state = await self._tenancy.load(row.run_id)
         if row.state != "pending":  # the node may have been given something else since
             state = await state_at(self._engine, record, about["seq"])
-        activation = state.find(row.node, tuple(about["scope"]), about["item"])
         given: View = {"config": None, "inputs": None, "problem": "it is not in the state of its run any more"}
-        if activation is not None:
+        box = state.triggers.get(row.node) if "trigger" in about else None
+        parked = None if box is None else box.parked.get(about["item"])
+        activation = None if box else state.find(row.node, tuple(about["scope"]), about["item"])
+        if parked is not None:
+            inputs = await self._engine.contents.resolve(row.tenant, parked.item.inputs, budget=self._tenancy.budget)
+            given = {"config": None, "inputs": inputs, "problem": None}
+        elif activation is not None:
             engine = self._engine
             given = await describe(engine.registry, engine.blobs, state, activation, undo=about["undo"])
         origin = await find_origins(self._engine, [row.run_id])
@@ -160,10 +169,33 @@ class DeadLetters:
         """Give the parked work up: as skipped, as failed, or as failed while the run continues."""
         return await self._change(dead_letter_id, {"kind": "discard", "as_": as_})
 
+    async def preview_discard(self, dead_letter_id: str, *, as_: As = "skip") -> View:
+        """What giving the parked work up would do to its run, or why it is not possible. Nothing is changed."""
+        row = await self._tenancy.get_dead_letter(dead_letter_id)
+        _, state = await self._tenancy.load(row.run_id)
+        now, about = self._engine.clock.now(), msgspec.json.decode(row.body)
+        command: c.Command = self._request(row, {"kind": "discard", "as_": as_}).command(state, now, None)
+        if "trigger" in about:
+            command = c.Settle(at=now, by=self._tenancy.by, node=row.node, number=about["item"], as_="skip")
+        return preview_view(await aside(state.tenant, preview, state, command))
+
     async def _change(self, dead_letter_id: str, fields: dict[str, Any]) -> View:
         row = await self._tenancy.get_dead_letter(dead_letter_id)
-        await self._tenancy.ask(self._request(row, fields))
+        await self._decide(row, fields)
         return dead_letter_view(await self._tenancy.get_dead_letter(dead_letter_id))
+
+    async def _decide(self, row: DeadLetterRow, fields: dict[str, Any]) -> None:
+        about = msgspec.json.decode(row.body)
+        if "trigger" not in about:
+            await self._tenancy.ask(self._request(row, fields))
+            return
+        from perdure.service.triggers import Triggers  # what only letters of items need
+
+        triggers = Triggers(self._tenancy)
+        if fields["kind"] == "requeue":
+            await triggers.requeue(about["trigger"], about["item"], inputs=fields.get("config"), tenant=row.tenant)
+        else:
+            await triggers.discard(about["trigger"], about["item"], tenant=row.tenant)
 
     def _request(self, row: DeadLetterRow, fields: dict[str, Any]) -> Request:
         body = msgspec.json.decode(row.body)
@@ -183,24 +215,26 @@ class DeadLetters:
         self,
         *,
         run_id: str | None = None,
+        workflow: str | None = None,
         node: str | None = None,
         code: str | None = None,
         expected: int | None = None,
     ) -> View:
         """Requeue all dead letters that match, or only count them. `code` is that of the error."""
-        return await self._change_many(_Filter(run_id, node, code), expected, {"kind": "requeue"})
+        return await self._change_many(_Filter(run_id, node, code, workflow), expected, {"kind": "requeue"})
 
     async def discard_many(
         self,
         *,
         run_id: str | None = None,
+        workflow: str | None = None,
         node: str | None = None,
         code: str | None = None,
         expected: int | None = None,
         as_: As = "skip",
     ) -> View:
         """Give up all dead letters that match, or only count them. `code` is that of the error."""
-        return await self._change_many(_Filter(run_id, node, code), expected, {"kind": "discard", "as_": as_})
+        return await self._change_many(_Filter(run_id, node, code, workflow), expected, {"kind": "discard", "as_": as_})
 
     async def _change_many(self, which: _Filter, expected: int | None, fields: dict[str, Any]) -> View:
         """Change the dead letters that match. Without `expected`, only count; with it, refuse any other number."""
@@ -212,7 +246,7 @@ class DeadLetters:
         done, refused = 0, []
         for row in rows:
             try:
-                await self._tenancy.ask(self._request(row, fields))
+                await self._decide(row, fields)
                 done += 1
             except PerdureError as error:
                 if error.status >= 500:
@@ -225,9 +259,13 @@ class DeadLetters:
         cursor = None
         while True:
             page = await self._engine.journal.list_dead_letters(
-                state="pending", tenant=self._tenancy.listed, run_id=which.run_id, limit=_PAGE, cursor=cursor
+                state="pending",
+                tenant=self._tenancy.listed,
+                run_id=which.run_id,
+                limit=_COUNTED if which.workflow else _PAGE,
+                cursor=cursor,
             )
-            found.extend(row for row in page.items if which.fits(row))
+            found += await self._choose(which, page.items)
             cursor = page.next_cursor
             if cursor is None or len(found) >= MOST:
                 return found[:MOST]

@@ -44,6 +44,12 @@ class Overloaded(PerdureError):
     status = 503
 
 
+class TriggerFull(Overloaded):
+    """A trigger has as many items waiting as it may; nothing was written."""
+
+    code = "trigger_full"
+
+
 class AnswerLate(PerdureError):
     """The coordinator that holds this run did not answer in time. The request is stored and may still be decided."""
 

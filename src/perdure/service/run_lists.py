@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from perdure.journal import Page, RunCount, RunFilter, RunRecord
+from perdure.journal import TRIGGER_WORKFLOW, Page, RunCount, RunFilter, RunRecord
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
 from perdure.service.run_readings import Readings
@@ -74,6 +74,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.order == "ended" or self.ended_since is not None or self.ended_until is not None
 
     @property
+    def wants_triggers(self) -> bool:
+        """Whether the runs that triggers are were asked for: by their workflow, or by their ids."""
+        return self.workflow == TRIGGER_WORKFLOW or self.parent is not None or (self.id or "").startswith("trigger~")
+
+    @property
     def is_partial(self) -> bool:
         """Whether the database cannot look for all of it: who started a run stands in its first event alone."""
         return self.by is not None or len(self.tags) > 1
@@ -98,6 +103,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             states=("running",) if self.waiting else self.states,
             may_wait=self.waiting,
             top=self.parent is None and not self.children,
+            plain=not self.wants_triggers,
             workflow=self.workflow,
             version=self.version,
             tag=self.tags[0] if self.tags else None,

@@ -19,6 +19,7 @@ from perdure.kernel.run_view import nodes_view
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import State
 from perdure.model import Compiled, DefinitionError
+from perdure.records import TRIGGER_WORKFLOW
 from perdure.runtime.coordinator.children import explain_children
 from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.coordinator.requests import Request
@@ -30,10 +31,12 @@ from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
 from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
+from perdure.service.run_actions import RunActions
 from perdure.service.run_changes import Action, change_many
 from perdure.service.run_events import EventsAsked, read_page
-from perdure.service.run_lists import Asked, RunLists
+from perdure.service.run_lists import Asked
 from perdure.service.run_streams import ALIVE_SECONDS, Batch, follow_with
+from perdure.service.run_usage import read_budget, usage_of
 from perdure.service.starts import Started, hash_of
 from perdure.service.tenancy import refuse_sealed
 from perdure.service.transfer import Transfer, export_run
@@ -58,7 +61,7 @@ NODES_SHOWN = 1000
 EXPLAINED = 100
 
 
-class Runs(RunLists):
+class Runs(RunActions):
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def summary(self, run_id: str) -> View:
@@ -83,6 +86,8 @@ class Runs(RunLists):
         view["nodes"] = nodes["items"]
         if nodes["next_cursor"] is not None:
             view["next_nodes"] = nodes["next_cursor"]
+        if state.origin is not None:
+            view["origin"] = state.origin[0]
         if record.quarantined is not None:
             view["quarantined"] = record.quarantined
         view["last_event_at"] = await last_event_at(self._engine, record.run_id, state.seq)
@@ -265,8 +270,14 @@ class Runs(RunLists):
     async def pause(self, run_id: str, *, reason: str = "") -> View:
         return await self._control("pause", run_id, reason=reason)
 
-    async def resume(self, run_id: str) -> View:
-        return await self._control("resume", run_id)
+    async def resume(self, run_id: str, *, budget: Mapping[str, Any] | None = None) -> View:
+        """Let a paused run go on, with other limits of its budget if some are given."""
+        return await self._control("resume", run_id, budget=read_budget(budget))
+
+    async def usage(self, run_id: str) -> View:
+        """What a run has used: in all, by node and by model, its children included; and what it may use."""
+        record = await self._tenancy.get_run(run_id)
+        return usage_of(await self._engine.runs.state_of(record))
 
     async def rollback(self, run_id: str) -> View:
         """Undo a run that has ended: its compensators run, last node first."""
@@ -274,6 +285,8 @@ class Runs(RunLists):
 
     async def _control(self, kind: Control, run_id: str, **fields: Any) -> View:
         record = await self._tenancy.get_run(run_id)
+        if kind == "cancel" and record.row.workflow == TRIGGER_WORKFLOW:  # who may operate runs may not delete triggers
+            raise Refused(f"run {run_id} is a trigger; `perdure triggers delete` ends it", code="is_trigger")
         await self._tenancy.ask(Request(kind=kind, run_id=record.run_id, by=self._tenancy.by, **fields))
         return run_summary(await self._tenancy.get_run(run_id))
 

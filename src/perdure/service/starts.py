@@ -19,6 +19,7 @@ from perdure.model.ir import IR
 from perdure.nodes.config_checks import find_refused_functions
 from perdure.runtime.coordinator.requests import KEY_USED, Request, key_outlived
 from perdure.service.errors import Invalid, Trouble
+from perdure.service.run_usage import read_budget
 from perdure.service.tenancy import Tenancy
 from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, run_summary
@@ -57,6 +58,7 @@ class Starts:
         run_id: str | None = None,
         rollout_key: str | None = None,
         correlation_id: str | None = None,
+        budget: Mapping[str, Any] | None = None,
     ) -> Started:
         """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which does not
         register it. A repeated `key` gives the run it started before, provided the same was asked for. Where an alias
@@ -71,14 +73,14 @@ class Starts:
             )
             raise Invalid(message, [Trouble("wait_seconds", "wrong_value", message)])
         if tags is not None and len(tags) > MOST_TAGS:
-            message = (
-                f"a run has at most {MOST_TAGS} tags, these are {len(tags)}; what a run works on belongs in its inputs"
-            )
+            many = f"a run has at most {MOST_TAGS} tags, these are {len(tags)}"
+            message = f"{many}; what a run works on belongs in its inputs"
             raise Invalid(message, [Trouble("tags", "wrong_value", message)])
         tenancy = self._tenancy
         wanted = [workflow, definition, inputs, tags, deadline_seconds]
         if rollout_key or correlation_id:  # otherwise left out: keys that are stored have the hash without them
             wanted += [rollout_key, correlation_id]
+        wanted += [dict(budget)] if budget else []
         asked = None if key is None else (key, hash_of(wanted))
         if asked is not None and (earlier := await self._earlier(tenancy.tenant, *asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)
@@ -103,6 +105,7 @@ class Starts:
             deadline_seconds=deadline_seconds,
             alias=found.alias,
             correlation_id=correlation_id or "",
+            budget=read_budget(budget),
         )
         reply = await tenancy.ask(request)
         said = await self._warn_of_unknown(found.ir, inputs)

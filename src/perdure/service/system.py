@@ -1,6 +1,6 @@
 """What a deployment consists of now: node types, workers, queues.
 
-It gives figures only, never ids of runs, and leaves out figures about other tenants' work unless the caller may operate
+It names only runs that the caller may read, and leaves out figures about other tenants' work unless the caller may operate
 the deployment. It must not know HTTP.
 """
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.access import Permission, Principal
 from perdure.errors import NotFound
+from perdure.kernel.address import Address, parse_task_id
 from perdure.model.problems import Problems
 from perdure.nodes.type_view import trouble_view, type_view
 from perdure.service.pages import listing
@@ -18,6 +19,7 @@ from perdure.transport import WorkerSeen
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
+    from perdure.service.overview import Span
     from perdure.service.tenancy import Tenancy
 
 
@@ -40,6 +42,12 @@ class System:
 
         return await search(self._tenancy, q, limit)
 
+    async def overview(self, *, span: Span = "24h") -> View:
+        """What needs a person now, how runs did in this span of time, and the newest of them."""
+        from perdure.service.overview import read_overview
+
+        return await read_overview(self._tenancy, span, lambda: self.queues().first())
+
     @listing
     async def node_types(self, *, cursor: str | None = None) -> View:
         """The node types that workflows can use here, and those installed that cannot be loaded, with the reason."""
@@ -59,20 +67,38 @@ class System:
     @listing
     async def workers(self, *, cursor: str | None = None) -> View:
         """The workers that execute tasks. One that was silent for `worker_dead_seconds` is dead, and soon forgotten."""
-        items = [_worker_view(seen, self._engine.work_reports.is_alive(seen)) for seen in await self._seen()]
+        workers = await self._seen()
+        own = await self._find_own({one.run_id for seen in workers for one in _addresses(seen)})
+        items = [
+            {**_worker_view(seen, self._engine.work_reports.is_alive(seen)), "tasks": _tasks(seen, own)}
+            for seen in workers
+        ]
         if not self._whole:
             items = [{**one, "host": None, "pid": None, "running": None} for one in items]
         return {"items": items, "next_cursor": None}
+
+    async def _find_own(self, runs: set[str]) -> set[str]:
+        """Those of the runs that the caller may read."""
+        if not self._principal.may(Permission.RUNS_READ):
+            return set()
+        found = set()
+        for run_id in runs:
+            try:
+                await self._tenancy.get_run(run_id)
+            except NotFound:  # of another tenant, or pruned meanwhile
+                continue
+            found.add(run_id)
+        return found
 
     @listing
     async def queues(self, *, cursor: str | None = None) -> View:
         """The queues in which tasks wait and to which workers listen. `waiting` tasks are sent and no worker has taken
         them yet; `backlog` tasks belong to runs this process decides for and are not sent yet, because all slots are
-        taken or a limit is reached."""
+        taken or a limit is reached; `held` nodes wait for a worker that can take them at all."""
         queues: dict[str, dict[str, Any]] = {}
 
         def get(name: str) -> dict[str, Any]:
-            counts = dict.fromkeys(("workers", "slots", "running", "waiting", "backlog"), 0)
+            counts = dict.fromkeys(("workers", "slots", "running", "waiting", "backlog", "held"), 0)
             return queues.setdefault(name, {"queue": name, **counts})
 
         for seen in await self._seen():
@@ -88,9 +114,11 @@ class System:
             {} if engine.coordinator is None else engine.coordinator.publisher.dispatcher.count_backlog().items()
         ):
             get(name if engine.distributed else "default")["backlog"] += count
+        for name, count in ({} if engine.roster is None else engine.roster.count_held()).items():
+            get(name)["held"] = count
         items = [queues[name] for name in sorted(queues)]
         if not self._whole:
-            items = [{**one, "running": None, "waiting": None, "backlog": None} for one in items]
+            items = [{**one, "running": None, "waiting": None, "backlog": None, "held": None} for one in items]
         return {"items": items, "next_cursor": None}
 
     async def _seen(self) -> list[WorkerSeen]:
@@ -108,6 +136,31 @@ async def count_workers(engine: Engine) -> dict[str, int] | None:
     return None if blind else {"alive": alive, "dead": len(workers) - alive}
 
 
+MOST_TASKS = 100
+
+
+def _addresses(seen: WorkerSeen) -> list[Address]:
+    """The first tasks of a worker; it may have thousands."""
+    parsed = (parse_task_id(name) for name in seen.beat.running[:MOST_TASKS])
+    return [one for one in parsed if one is not None]
+
+
+def _tasks(seen: WorkerSeen, own: set[str]) -> list[View]:
+    """What the worker executes for runs that the caller may read."""
+    started = seen.beat.started or {}
+    return [
+        {
+            "run_id": one.run_id,
+            "node": one.node,
+            "item": one.item,
+            "attempt": one.attempt,
+            "since": started.get(one.task_id),
+        }
+        for one in _addresses(seen)
+        if one.run_id in own
+    ]
+
+
 def _worker_view(seen: WorkerSeen, alive: bool) -> View:
     beat = seen.beat
     return {
@@ -117,6 +170,7 @@ def _worker_view(seen: WorkerSeen, alive: bool) -> View:
         "pid": beat.pid,
         "queues": list(beat.queues),
         "types": list(beat.types),
+        "functions": sorted(beat.functions),
         "slots": beat.slots,
         "running": len(beat.running),
         "silent_seconds": seen.silent_seconds,

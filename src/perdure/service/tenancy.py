@@ -7,16 +7,17 @@ It must not know what an operation means, nor HTTP.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from perdure.archive import Archive
 from perdure.budget import Budget
 from perdure.errors import NotFound, Refused
-from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord
+from perdure.journal import ApprovalRow, DeadLetterRow, RunRecord, TriggerRow
 from perdure.kernel.segments import SEALED, has_sealed
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.requests import VALUES, Reply, Request
-from perdure.service.errors import AnswerLate, InputsInvalid, Invalid, Overloaded, Trouble
+from perdure.service.errors import AnswerLate, InputsInvalid, Invalid, Overloaded, TriggerFull, Trouble
 
 if TYPE_CHECKING:
     from perdure.access import Principal
@@ -109,6 +110,14 @@ class Tenancy:
         except NotFound:
             return None
 
+    async def get_trigger(self, name: str, tenant: str | None = None) -> TriggerRow:
+        """The trigger of this name in the caller's own tenant; in another one only for an owner."""
+        whose = tenant if tenant is not None and self._sees(tenant) else self.tenant
+        row = await self.engine.journal.find_trigger(whose, name) if self._sane(name) else None
+        if row is None or row.state == "deleted":
+            raise NotFound(f"there is no trigger {name[:200]}")
+        return row
+
     @staticmethod
     def _sane(name: str) -> bool:
         """Whether a name can name anything: text that no database takes cannot."""
@@ -122,17 +131,26 @@ class Tenancy:
             # A rerun from the start may carry the sealed inputs of its source; see `Runs.rerun`.
             if request.kind != "rerun" or request.node:
                 refuse_sealed(name, getattr(request, name))
+        path = "data" if request.kind == "vote" else "inputs"
+        return await self.decide(
+            f"run {request.run_id}", lambda stored: self.engine.runs.request(request, stored), path=path
+        )
+
+    async def decide(
+        self, what: str, work: Callable[[Callable[[], None]], Awaitable[Reply]], *, path: str = "inputs"
+    ) -> Reply:
+        """Let a coordinator decide what `work` asks for: it is given what to call once the request is stored. A refusal is raised."""
         if self.owner:
             await self.engine.hold(work=False)
         stored = asyncio.Event()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                reply = await self.engine.runs.request(request, stored.set)
+                reply = await work(stored.set)
         except TimeoutError:
             held = self.engine.holder if self.owner else None
             who = f"process {held.pid} on {held.host} did not answer" if held and held.pid else "nobody answered"
             raise AnswerLate(
-                f"run {request.run_id}: {who} within {ANSWER_SECONDS:.0f} s; "
+                f"{what}: {who} within {ANSWER_SECONDS:.0f} s; "
                 + (
                     "the request is written down, and is decided when the process that holds the run goes on or ends"
                     if stored.is_set()
@@ -145,7 +163,6 @@ class Tenancy:
             case "not_found":
                 raise NotFound(reply.message)
             case "invalid_inputs":
-                path = "data" if request.kind == "vote" else "inputs"
                 raise InputsInvalid(reply.message, [Trouble(path, "wrong_value", one) for one in reply.problems])
             case "bad_config":
                 raise Invalid(reply.message, [Trouble("config", "bad_config", one) for one in reply.problems])
@@ -153,5 +170,7 @@ class Tenancy:
                 raise Invalid(reply.message, [Trouble("", "wrong_value", reply.message)])
             case "overloaded":
                 raise Overloaded(reply.message)
+            case "trigger_full":
+                raise TriggerFull(reply.message)
             case _:
                 raise Refused(reply.message, code=reply.code)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from perdure.engine import Engine
 from perdure.journal import RunFilter
+from perdure.kernel.child_runs import open_children
 from perdure.kernel.state import NodeState, RunState, State
 from perdure.records import RunRecord
 from perdure.runtime.coordinator.projections import works
@@ -60,6 +61,7 @@ class _Look:
                 return False
         state = state or await self._engine.runs.state_of(record)
         begun = {child.run_id for child in page.items}
+        waiting = {key for key in state.children.values() if state.activations[key].state is NodeState.WAITING}
         return not works(state) and all(
-            child in begun for child, key in state.children.items() if state.activations[key].state is NodeState.WAITING
+            child in begun for key in waiting for child in open_children(state.activations[key])
         )

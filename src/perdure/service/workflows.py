@@ -19,6 +19,7 @@ from perdure.journal import Page, WorkflowVersion
 from perdure.model import Compiled, DefinitionError
 from perdure.model.reader import Format
 from perdure.nodes.config_checks import joined
+from perdure.service.definition_triggers import OwnTriggers
 from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
@@ -69,9 +70,11 @@ class Workflows:
             view["graph"] = wanted and msgspec.json.decode(await draw_graph(wanted, compiled.get_ir()))
         return view
 
-    async def register(self, definition: Definition | Compiled, *, format: Format = "yaml", reason: str = "") -> View:
-        """Store a definition as a version of its workflow. One that the caller has compiled is checked here for what
-        only the database knows."""
+    async def register(
+        self, definition: Definition | Compiled, *, format: Format = "yaml", reason: str = "", triggers: bool = True
+    ) -> View:
+        """Store a definition as a version of its workflow, and apply its triggers, unless `triggers` says otherwise. One that the
+        caller has compiled is checked here for what only the database knows."""
         if isinstance(definition, Compiled):
             problems = await self._engine.workflows.checker.find_problems(definition, tenant=self._tenancy.tenant)
             compiled = joined(definition, problems)
@@ -79,7 +82,7 @@ class Workflows:
             compiled = await self._compile(definition, format)
         if compiled.ir is None:
             raise DefinitionError(compiled.problems)
-        return await self._register(compiled, reason)
+        return await self._register(compiled, reason, triggers=triggers)
 
     async def _compile(self, definition: Definition, format: Format) -> Compiled:
         if isinstance(definition, Mapping):
@@ -89,8 +92,12 @@ class Workflows:
             text, format, tenant=self._tenancy.tenant, budget=self._tenancy.budget
         )
 
-    async def _register(self, compiled: Compiled, reason: str) -> View:
+    async def _register(self, compiled: Compiled, reason: str, *, triggers: bool = True) -> View:
         tenancy = self._tenancy
+        own = None
+        if triggers and compiled.definition is not None:
+            own = OwnTriggers(tenancy, compiled.definition, await self._find_highest(compiled.get_ir().name))
+            await own.check()
         before = await self._engine.journal.find_workflow(compiled.get_ir().name, tenant=tenancy.tenant)
         ir, version = await self._engine.workflows.register(compiled, tenant=tenancy.tenant, checked=True)
         at = self._engine.clock.now()
@@ -100,13 +107,21 @@ class Workflows:
                 tenant=tenancy.tenant, workflow=ir.name, version=version, by=tenancy.by, at=at, reason=reason
             )
             await self._archive.note_version(note)
+        # Crash here: the triggers are as they were; registering the same definition again applies them.
+        applied: View = {"applied": [], "paused": []} if own is None else await own.apply(version)
         return {
             "name": ir.name,
             "version": version,
             "hash": ir.hash,
             "created": before is None or version > before.version,
             "problems": [problem_view(one) for one in compiled.problems],
+            "triggers": applied,
         }
+
+    async def _find_highest(self, name: str) -> Mapping[str, Any]:
+        """The definition of the highest version; empty if there is none."""
+        found = await self._engine.journal.find_workflow(name, tenant=self._tenancy.tenant)
+        return {} if found is None else await self._definition(found)
 
     async def patch(
         self, name: str, operations: Any, *, base_version: int | None = None, reason: str = "", dry_run: bool = False
@@ -134,7 +149,8 @@ class Workflows:
         changes = await aside(self._tenancy.tenant, diff_definitions, before, compiled.definition)
         if dry_run:
             view: View = {"name": name, "version": found.version, "hash": compiled.get_ir().hash, "created": False}
-            return {**view, "problems": [problem_view(one) for one in compiled.problems], "changes": changes}
+            view |= {"problems": [problem_view(one) for one in compiled.problems], "changes": changes}
+            return {**view, "triggers": {"applied": [], "paused": []}}
         return {**await self._register(compiled, reason), "changes": changes}
 
     async def delete(self, name: str, *, version: int | None = None) -> View:

@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from perdure.model.money import Usage
+from perdure.nodes.shared_values import Opener
 from perdure.outcomes import Chosen, Failure
 from perdure.runtime.failures import describe
 from perdure.runtime.worker.context import Context
@@ -106,7 +108,10 @@ class _Isolated:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def call(self, handler: Callable[..., Any], task: Task, duties: Duties) -> Any:
+    async def call(
+        self, handler: Callable[..., Any], task: Task, duties: Duties, opener: Opener | None = None, device: str = ""
+    ) -> Any:
+        """Call it on the loop. No handler of the simulation opens anything."""
         context = _IsolatedContext(task, duties)
         try:
             value = await self._world.handlers.isolated(task.config, context)
@@ -133,7 +138,9 @@ class _IsolatedContext(Context):
     def heartbeat(self) -> None:
         self._duties.heartbeat()
 
-    def _save(self, checkpoint: Any, step: str = "") -> Any:
+    def _save(self, checkpoint: Any, step: str = "", usage: Usage | None = None) -> Any:
+        if usage is not None:
+            self._new_wish()
         return self._duties.checkpoint(checkpoint, step)
 
     def _on_loop(self) -> bool:

@@ -16,7 +16,9 @@ from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
+from perdure.runtime.coordinator.item_letters import find_item_letters
 from perdure.runtime.coordinator.projections import is_parked, letter_id, row_of
+from perdure.runtime.coordinator.trigger_rows import trigger_row
 from perdure.simulation.promises import Promises
 from perdure.simulation.rules import Rules
 from perdure.transport import Task
@@ -41,6 +43,8 @@ class Checks:
         self.transitions: Counter[tuple[str, str]] = Counter()
         self.executions: Counter[str] = Counter()
         """How often each task was executed, by task id."""
+        self.answers = 0
+        """How many answers to asks handlers were given."""
         self.rules = Rules()
         self.promises = Promises(world)
         self._keys: dict[tuple[Any, ...], str] = {}
@@ -75,6 +79,8 @@ class Checks:
             for violation in found:
                 self.fail(violation.id, f"run {commit.run_id} at {violation.seq}: {violation.message} (by {by})")
             self.promises.appended(commit.run_id, event, model, now)
+            if isinstance(event, e.RunCreated):
+                self._world.note_created(commit.run_id, event)
         for violation in checker.settle():
             self.fail(violation.id, f"run {commit.run_id} at {violation.seq}: {violation.message} (by {by})")
 
@@ -167,8 +173,13 @@ class Checks:
                 for row in store.dead_letters.values()
                 if row.run_id == run_id and row.state == "pending"
             }
-            if letters != {letter_id(state, a) for a in state.activations.values() if is_parked(a)}:
+            parked = {letter_id(state, a) for a in state.activations.values() if is_parked(a)}
+            if letters != parked | find_item_letters(state).keys():
                 self.fail("J5", f"run {run_id}: stored as pending are dead letters {sorted(letters)}")
+            trigger = trigger_row(state)
+            if trigger is not None and store.triggers.get((trigger.tenant, trigger.name)) != trigger:
+                stored = store.triggers.get((trigger.tenant, trigger.name))
+                self.fail("TG11", f"run {run_id} folds to {trigger}, its row is {stored}")
 
     def live(self) -> None:
         """The states in a coordinator's memory are what their journals fold to. A state of a run it no longer decides

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _WRITES = {
     "append",
     "put_command",
+    "put_occurrence",
     "answer_command",
     "delete_notices",
     "mark_quarantined",

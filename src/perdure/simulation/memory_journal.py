@@ -27,6 +27,7 @@ from perdure.journal import (
     JournalClosed,
     LastCommit,
     Notice,
+    Occurrence,
     Outline,
     Page,
     RunCount,
@@ -34,6 +35,9 @@ from perdure.journal import (
     RunRecord,
     Snapshot,
     StoredEvent,
+    Subscription,
+    Topic,
+    TriggerRow,
     WorkflowVersion,
     check,
     partition_of,
@@ -213,6 +217,96 @@ class MemoryJournal:
     ) -> Page[DeadLetterRow]:
         rows = [row for row in self._open.dead_letters.values() if is_asked(row, state, tenant, run_id)]
         return page(rows, lambda row: (row.created_at, row.dead_letter_id), tuple[float, str], limit, cursor)
+
+    # -- triggers
+
+    async def find_trigger(self, tenant: str, name: str) -> TriggerRow | None:
+        return self._open.triggers.get((tenant, name))
+
+    async def find_hook(self, hook: str) -> TriggerRow | None:
+        rows = (row for row in self._open.triggers.values() if row.hook == hook and row.state != "deleted")
+        return next(rows, None)
+
+    async def list_triggers(
+        self,
+        *,
+        tenant: str | None = None,
+        kind: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[TriggerRow]:
+        rows = [
+            row
+            for row in self._open.triggers.values()
+            if tenant in {None, row.tenant}
+            and kind in {None, row.kind}
+            and (row.state != "deleted" if state is None else row.state == state)
+        ]
+        return page(rows, lambda row: (row.tenant, row.name), tuple[str, str], limit, cursor)
+
+    async def count_triggers(self, tenant: str) -> int:
+        return sum(row.tenant == tenant and row.state != "deleted" for row in self._open.triggers.values())
+
+    # -- occurrences
+
+    async def put_occurrence(self, occurrence: Occurrence) -> tuple[int, bool]:
+        return stores.put_occurrence(self._open, occurrence)
+
+    async def read_occurrences(
+        self,
+        tenant: str,
+        topic: str,
+        *,
+        key: str | None = None,
+        after: int = 0,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> list[Occurrence]:
+        return [
+            one
+            for position, one in sorted(self._open.occurrences.items())
+            if (one.tenant, one.topic) == (tenant, topic)
+            and key in {None, one.key}
+            and position > after
+            and (since is None or one.at >= since)
+        ][: max(limit, 0)]
+
+    async def list_topics(self, after: int, limit: int = 10_000) -> list[Topic]:
+        found: dict[tuple[str, str, str], Topic] = {}
+        lately = [one for position, one in sorted(self._open.occurrences.items()) if position > after]
+        for one in lately[: max(limit, 0)]:
+            place = (one.tenant, one.topic, one.key)
+            at = max(one.at, found[place].at) if place in found else one.at
+            found[place] = Topic(*place, one.position, at)
+        return list(found.values())
+
+    async def last_occurrence(self) -> int:
+        return max(self._open.occurrences, default=0)
+
+    async def list_subscribers(
+        self,
+        topic: Topic,
+        partitions: Collection[int] | None = None,
+        *,
+        after: str = "",
+        limit: int = 1000,
+    ) -> list[Subscription]:
+        return [
+            one
+            for place, one in sorted(self._open.subscriptions.items())
+            if place > after
+            and (one.tenant, one.topic, one.key) == (topic.tenant, topic.topic, topic.key)
+            and one.since < topic.position
+            and (one.since_at is None or one.since_at <= topic.at)
+            and self._is_mine(one.run_id, partitions)
+        ][: max(limit, 0)]
+
+    async def read_subscriptions(self, run_id: str) -> list[Subscription]:
+        return [one for _, one in sorted(self._open.subscriptions.items()) if one.run_id == run_id]
+
+    async def prune_occurrences(self, before: float) -> int:
+        return stores.prune_occurrences(self._open, before)
 
     # -- notices and commands
 

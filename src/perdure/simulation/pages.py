@@ -11,7 +11,17 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from perdure.errors import NotFound
-from perdure.journal import ApprovalRow, DeadLetterRow, InvalidCursor, Page, RunCount, RunFilter, RunRecord, RunRow
+from perdure.journal import (
+    TRIGGER_WORKFLOW,
+    ApprovalRow,
+    DeadLetterRow,
+    InvalidCursor,
+    Page,
+    RunCount,
+    RunFilter,
+    RunRecord,
+    RunRow,
+)
 
 Item = TypeVar("Item")
 
@@ -34,6 +44,7 @@ def matches(run: RunRecord, where: RunFilter, parents: Collection[str]) -> bool:
         and (where.until is None or row.created_at < where.until)
         and (where.parent is None or row.parent == where.parent)
         and (not where.top or row.parent is None)
+        and (not where.plain or row.workflow != TRIGGER_WORKFLOW)
         and (not where.may_wait or not row.busy or run.run_id in parents)
         and (where.quarantined is None or where.quarantined == (run.quarantined is not None))
         and where.version in {None, row.workflow_version}

@@ -90,10 +90,11 @@ class People(Users):
         world, node = self._world, approval.key[0]
         random = Random(f"people {world.plan.seed} {name} {len(approval.approvers)}")
         left = None if approval.expires_at is None else approval.expires_at - world.clock.now()
-        found = s.find(self._stubs, world.workflow_of(run_id), node)
+        asked = f"{node}{s.ASK}{approval.ask}" if approval.ask else node
+        found = s.find(self._stubs, world.workflow_of(run_id), asked)
         if found is not None:
-            turn = self._asked[run_id, node]
-            self._asked[run_id, node] += 1
+            turn = self._asked[run_id, asked]
+            self._asked[run_id, asked] += 1
             script = s.pick_decision(found[0], turn, random)
         elif world.lenient:
             options = ["approve", "reject"] if left is None else ["approve", "reject", "none"]

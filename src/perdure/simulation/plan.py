@@ -10,9 +10,19 @@ import msgspec
 from perdure.simulation import faults, graphs
 
 DIVIDED_FROM = 1_000_000
+"""The first seed of histories in which several coordinators share the runs by leases."""
 TRIGGERS_FROM = 2_000_000
 """Seeds from here on are those before once more, in a world with a trigger."""
-"""The first seed of histories in which several coordinators share the runs by leases."""
+POLLS_FROM = 4_000_000
+"""Seeds from here on are the first ones once more, in a world with a trigger that polls."""
+ASKS_FROM = 6_000_000
+"""Seeds from here on are those below 2,000,000 once more, in a world whose handlers ask."""
+SCHEDULES_FROM = 8_000_000
+"""Seeds from here on are the first ones once more, in a world with a schedule, or with windows."""
+MONEY_FROM = 10_000_000
+"""Seeds from here on are those below 2,000,000 once more, in a world whose handlers ask and make calls under a budget."""
+TOPICS_FROM = 12_000_000
+"""Seeds from here on are the first ones once more, in a world with a trigger that listens."""
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -46,6 +56,16 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
+    if seed >= TOPICS_FROM:
+        return msgspec.structs.replace(make_plan(seed - TOPICS_FROM, size=size), seed=seed)
+    if seed >= MONEY_FROM:
+        return msgspec.structs.replace(make_plan(seed - MONEY_FROM, size=size), seed=seed)
+    if seed >= SCHEDULES_FROM:
+        return msgspec.structs.replace(make_plan(seed - SCHEDULES_FROM, size=size), seed=seed)
+    if seed >= ASKS_FROM:
+        return msgspec.structs.replace(make_plan(seed - ASKS_FROM, size=size), seed=seed)
+    if seed >= POLLS_FROM:
+        return msgspec.structs.replace(make_plan(seed - POLLS_FROM, size=size), seed=seed)
     if seed >= TRIGGERS_FROM:
         return msgspec.structs.replace(make_plan(seed - TRIGGERS_FROM, size=size), seed=seed)
     if seed >= DIVIDED_FROM:

@@ -16,11 +16,14 @@ from perdure.errors import StoreUnavailable
 from perdure.journal import HolderLock, Journal
 from perdure.model import Compiled
 from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.poll_tasks import QUEUE, TYPE
 from perdure.runtime.coordinator.receiver import Receiver
 from perdure.runtime.coordinator.requests import Reply, Request
+from perdure.runtime.lost_runs import LostRuns
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.topic_reader import TopicReader
 from perdure.runtime.worker.claim_file import Claims, claim_name
 from perdure.runtime.worker.worker import Worker
 from perdure.settings import Settings
@@ -109,6 +112,10 @@ class SimEngine(Engine):
         self.parts.spawn("begins", self.receiver.run_begins())
         self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)
         self.listener = make_listener(self.journal, coordinator, self.clock)
+        self.topic_reader = TopicReader(self.journal, coordinator, self.clock, self.see_run)
+        self._listeners.append(self.topic_reader.note)
+        if world.topics:
+            self.parts.spawn("topics", self.topic_reader.run())
         self.parts.spawn("timekeeper", self.timekeeper.run())
         self.parts.spawn("listener", self.listener.run())
 
@@ -122,6 +129,9 @@ class SimEngine(Engine):
         assert self.coordinator is not None
         reclaimer = Reclaimer(self.transport, self.coordinator, self.clock, self._tempo)
         self.parts.spawn("reclaimer", reclaimer.run())
+        if world.sweeps:
+            lost_runs = LostRuns(self.journal, self.coordinator, self.clock, pause_seconds=20.0)
+            self.parts.spawn("lost_runs", lost_runs.run())
         crashed: frozenset[str] = frozenset()
         if not world.plan.shared:
             crashed = frozenset(world.claims.values())
@@ -139,7 +149,25 @@ class SimEngine(Engine):
                 blobs=self.blobs,
             )
             self.parts.spawn("worker", self.worker.run())
+            if world.polls:
+                self.poller = make_poller(world, process, self.transport)
+                self.parts.spawn("poller", self.poller.run())
         await self._recover(crashed)
+
+
+def make_poller(world: World, process: Process, transport: Transport) -> SimWorker:
+    return SimWorker(
+        world,
+        process,
+        transport,
+        world.registry,
+        process.clock,
+        worker_id=f"{process.life}p",
+        queues=(QUEUE,),
+        types=(TYPE,),
+        concurrency=2,
+        blobs=cast(BlobStore, SimBlobs(world, process)),
+    )
 
 
 class Process:
@@ -238,8 +266,10 @@ class EngineProcess(Process):
         except asyncio.CancelledError:
             if not self.closing:  # as after Ctrl-C: it ends in its own time
                 self.closing = True
-                await engine.close(1.0)
-                self._ended(None)
+                try:
+                    await engine.close(1.0)
+                finally:  # a second Ctrl-C ends it where it is
+                    self._ended(None)
             raise
         except Exception as error:  # noqa: BLE001  the world judges it
             self._ended(error)
@@ -264,6 +294,8 @@ class EngineProcess(Process):
 class WorkerProcess(Process):
     """`perdure worker`: a worker, connected to the shared transport."""
 
+    _poller: SimWorker | None = None
+
     async def _main(self) -> None:
         world = self.world
         self.link = SimTransport(world, self, world.broker, local=False)
@@ -277,8 +309,12 @@ class WorkerProcess(Process):
             concurrency=world.plan.concurrency,
             blobs=cast(BlobStore, SimBlobs(world, self)),
         )
+        poller = self._poller = make_poller(world, self, self.link) if world.polls else None
         try:
-            await worker.run()
+            if poller is None:
+                await worker.run()
+            else:
+                await asyncio.gather(worker.run(), poller.run())
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  the world judges it
             self._ended(error)
 
@@ -286,6 +322,8 @@ class WorkerProcess(Process):
         if self.worker is None or self.down or self.closing:
             return
         self.closing = True
+        if self._poller is not None:
+            await self._poller.drain(0.0)
         await self.worker.drain(grace_seconds)
         if self.main is not None:
             await asyncio.wait([self.main])

@@ -86,7 +86,9 @@ class Promises:
             if parent is None or key is None or parent.model.state in RUN_OVER:
                 continue
             act, child = parent.model.acts[key], world.checks.checkers[run_id].model
-            if not act.child_open or act.state not in ENDED or child.state not in ("running", "paused"):
+            asked = act.brood.get(run_id)
+            left = asked.open and not act.asks if asked is not None else act.child_open and act.state in ENDED
+            if not left or child.state not in ("running", "paused"):
                 continue
             since = self._left_since[run_id] = before.get(run_id, world.loop.time())
             if world.loop.time() - since > LEFT_SECONDS:

@@ -17,9 +17,12 @@ from perdure.journal import (
     Exists,
     Fenced,
     Notice,
+    Occurrence,
     RunRecord,
     Snapshot,
     StoredEvent,
+    Subscription,
+    TriggerRow,
     WorkflowVersion,
 )
 
@@ -42,12 +45,16 @@ class Store:
         self.snapshots: dict[str, Snapshot] = {}
         self.approvals: dict[str, ApprovalRow] = {}
         self.dead_letters: dict[str, DeadLetterRow] = {}
+        self.triggers: dict[tuple[str, str], TriggerRow] = {}
         self.notices: dict[int, Notice] = {}
         self.commands: dict[str, Command] = {}
         self.answers: dict[str, tuple[bytes, float]] = {}
         self.idempotency: dict[tuple[str, str], tuple[str, str, float]] = {}
         self.definitions: dict[str, Definition] = {}
         self.workflows: dict[tuple[str, str], list[WorkflowVersion]] = {}
+        self.occurrences: dict[int, Occurrence] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.last_occurrence = 0
         self.last_notice = 0
         self.last_command = 0
         self.holder: Lock | None = None
@@ -107,6 +114,17 @@ def append(store: Store, commit: Commit, at: float) -> Appended:
         store.snapshots[run_id] = commit.snapshot
     store.approvals.update((row.approval_id, row) for row in commit.approvals)
     store.dead_letters.update((row.dead_letter_id, row) for row in commit.dead_letters)
+    for trigger in commit.triggers:
+        known = store.triggers.get((trigger.tenant, trigger.name))
+        if known is None or known.life <= trigger.life:
+            store.triggers[trigger.tenant, trigger.name] = trigger
+    for place in commit.subscriptions_cleared:
+        store.subscriptions.pop(place, None)
+    store.subscriptions.update((one.place, one) for one in commit.subscriptions)
+    wanted = {(one.tenant, one.topic) for one in store.subscriptions.values()}
+    for happened in commit.occurrences:
+        if (happened.tenant, happened.topic) in wanted:
+            put_occurrence(store, happened)
     for notice_id in commit.notices_consumed:
         if notice_id in store.notices and store.notices[notice_id].run_id == run_id:
             del store.notices[notice_id]
@@ -141,6 +159,28 @@ def _guard(store: Store, commit: Commit) -> Appended | None:
     if run is None:
         return Conflict(0, "")
     return None if run.seq == commit.expected_seq else Conflict(run.seq, run.commit_id)
+
+
+def put_occurrence(store: Store, happened: Occurrence) -> tuple[int, bool]:
+    for known in store.occurrences.values():
+        if (known.tenant, known.topic, known.id) == (happened.tenant, happened.topic, happened.id):
+            return known.position, False
+    store.last_occurrence += 1
+    store.occurrences[store.last_occurrence] = msgspec.structs.replace(happened, position=store.last_occurrence)
+    return store.last_occurrence, True
+
+
+def prune_occurrences(store: Store, before: float) -> int:
+    readers = [one for one in store.subscriptions.values() if one.since_at is None]
+    old = [
+        one.position
+        for one in store.occurrences.values()
+        if one.at < before
+        and not any((s.tenant, s.topic) == (one.tenant, one.topic) and s.since < one.position for s in readers)
+    ][:1000]
+    for position in old:
+        del store.occurrences[position]
+    return len(old)
 
 
 def answer(store: Store, command_id: str, body: bytes, at: float) -> None:

@@ -44,7 +44,8 @@ def describe(event: e.AnyEvent) -> str:
         case e.NodeSkipped():
             return f"{who} is skipped{': ' + event.reason if event.reason else ''}"
         case e.NodeWaiting():
-            return f"{who} waits for {event.wait.kind} {event.wait.name}".rstrip()
+            names = ", ".join(ask.name for ask in event.asks) or event.wait.name
+            return f"{who} waits for {event.wait.kind} {names}".rstrip()
         case e.ApprovalRequested():
             return f"{who} asks {', '.join(event.approvers) or 'anyone'} to decide"
         case e.ApprovalVoted():
@@ -67,6 +68,18 @@ def describe(event: e.AnyEvent) -> str:
             return f"{event.child} ended: {event.state}"
         case e.ResultIgnored():
             return f"a result of {who} is ignored: {event.reason}"
+        case e.TriggerReceived():
+            several = f" and {len(event.items) - 1} more" if len(event.items) > 1 else ""
+            return f"receives {event.items[0].id}{several}"
+        case e.TriggerStarted():
+            return f"starts {', '.join(one.run_id for one in event.starts[:5])}"
+        case e.TriggerSkipped():
+            what = f"items {', '.join(map(str, event.numbers[:5]))}" if event.numbers else f"{event.count} moments"
+            return f"skips {what}: {event.reason}"
+        case e.TriggerParked():
+            return f"parks item {event.number}: {_error(event.error)}"
+        case e.TriggerEnded():
+            return f"hears of the end of {', '.join(f'{one.run_id}: {one.state}' for one in event.ends[:5])}"
         case e.NodeStarted():
             return f"{who} is started{', to undo it' if event.undo else ''}"
         case _ if who:

@@ -14,6 +14,8 @@ from perdure.outcomes import Chosen, Failure
 from perdure.spelling import list_known, suggest
 
 COMPENSATOR = ".compensator"
+ASK = ".ask."
+"""Between a node and the name of an approval that its function asks for: `pay.ask.ok`."""
 """`stubs={"pay.compensator": …}` plays the compensator of `pay`."""
 
 
@@ -123,11 +125,16 @@ def check_names(stubs: Mapping[str, Any], workflows: Iterable[IR]) -> None:
                 nodes.setdefault(node.id, node)
                 nodes.setdefault(f"{ir.name}/{node.id}", node)
     for name, stub in stubs.items():
-        place = name.removesuffix(COMPENSATOR)
+        asker, is_ask, _ = name.partition(ASK)
+        place = asker if is_ask else name.removesuffix(COMPENSATOR)
         node = nodes.get(place)
         if node is None:
             hint = suggest(place, nodes, list_known([one for one in nodes if "/" not in one]))
             raise StubInvalid(f"stub {name!r} names no node; {hint}")
+        if is_ask and not _is_decision(stub):
+            raise StubInvalid(f"stub {name!r}: a person is asked there; use approve(), reject() or nobody()")
+        if is_ask:
+            continue
         if name != place and node.compensator is None:
             raise StubInvalid(f"stub {name!r}: node {place!r} has no compensator")
         if node.type == "human" and name == place and not _is_decision(stub):

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import triggers
-from perdure.kernel.mailbox import Policy, run_of_item
+from perdure.kernel.mailbox import Mailbox, Policy, run_of_item
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.model import ir as irs
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.triggers import trigger_id
 from perdure.simulation.history_checks import Failed
 from perdure.simulation.memory_journal import MemoryJournal
-from perdure.simulation.plan import TRIGGERS_FROM, Plan
+from perdure.simulation.plan import Plan
 from perdure.simulation.world import World
 
 TRIGGER_ID = trigger_id("default", "orders")
@@ -108,13 +108,11 @@ class TriggerWorld(World):
             self.ids = []
             return True
         box = state.triggers.get(NODE)
-        if box is None or box.position < len(self.ids) or box.waiting or box.open or self._unheard():
+        if box is None or box.waiting or box.open or self._unheard() or not self._is_read(box):
             return False
         await self.users._ask(Request(kind="cancel", run_id=head, by="ann"))
         return True
 
-
-def make_world(plan: Plan, *, tracing: bool = False) -> World:
-    """The world of a plan: from some seed on, one with a trigger."""
-    kind = TriggerWorld if plan.seed >= TRIGGERS_FROM else World
-    return kind(plan, tracing=tracing)
+    def _is_read(self, box: Mailbox) -> bool:
+        """Whether everything has come in."""
+        return box.position >= len(self.ids)

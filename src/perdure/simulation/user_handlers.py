@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.model.ir import IR, Node
+from perdure.model.money import Usage
 from perdure.nodes import builtin, installed
 from perdure.nodes.registry import NodeType, Registry
 from perdure.outcomes import Abort, Chosen, Failure
@@ -20,6 +21,7 @@ from perdure.runtime.worker.context import Context
 from perdure.simulation import stubs as s
 from perdure.simulation.history_checks import Failed
 from perdure.simulation.samples import sample
+from perdure.spending import Terms
 
 if TYPE_CHECKING:
     from perdure.simulation.user_stage import UserStage
@@ -125,9 +127,12 @@ class Player:
         if found is None or found.handler is None:
             raise Failure("unknown_type", f"node type {name!r} has no handler here; stub it", retryable=False)
         inline = _Inline(ctx)
-        if inspect.iscoroutinefunction(found.handler):
-            return await self._counted(found.handler(config, inline))
-        return await self._counted(inline.run_in_thread(found.handler, config, inline))
+        try:
+            if inspect.iscoroutinefunction(found.handler):
+                return await self._counted(found.handler(config, inline))
+            return await self._counted(inline.run_in_thread(found.handler, config, inline))
+        finally:
+            ctx._asks, ctx._short = inline.asks, inline.short
 
     async def _counted(self, work: Awaitable[Any]) -> Any:
         self._world.calling += 1
@@ -158,8 +163,18 @@ class _Inline(Context):
         finally:
             self._calling = False
 
-    def _save(self, checkpoint: Any, step: str = "") -> Any:
-        saved = self._ctx._save(checkpoint, step)
+    def _new_wish(self) -> str:
+        wish: str = self._ctx._new_wish()
+        return wish
+
+    async def _say(self, step: str, wish: str, terms: Terms, *, not_done: bool = False) -> None:
+        await self._ctx._say(step, wish, terms, not_done=not_done)
+
+    def _say_in_thread(self, step: str, wish: str, terms: Terms, *, not_done: bool = False) -> None:
+        raise NotImplementedError("there are no threads in virtual time: make the handler async")
+
+    def _save(self, checkpoint: Any, step: str = "", usage: Usage | None = None) -> Any:
+        saved = self._ctx._save(checkpoint, step, usage)
         return None if self._calling else saved  # delivered soon; this call could not wait for it
 
     def _on_loop(self) -> bool:

@@ -101,6 +101,7 @@ class UserWorld(UserStage):
         super().__init__(setting, plan, tracing=tracing)
         self.registry = Player(self, setting.stubs, setting.real).registry(setting.workflows)
         self.people = self.users = People(self, setting.stubs, setting.signals)
+        self.begins_at = EPOCH
 
     # -- what others ask -----------------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ class UserWorld(UserStage):
         if self.lines:
             shown = describe(e.decode(body)) if kind == "event" else _say_asked(text) if kind == "user" else text
             run = f"{text.partition(' ')[0]}: " if kind == "event" and not text.startswith(f"{RUN} ") else ""
-            self.lines[-1] = (self.clock.now() - EPOCH, kind, f"{run}{shown}")
+            self.lines[-1] = (self.clock.now() - self.begins_at, kind, f"{run}{shown}")
 
     def view(self, state: State) -> dict[str, Any]:
         """A run as it is shown, large values included."""
@@ -134,6 +135,8 @@ class UserWorld(UserStage):
         return state
 
     # -- the history ---------------------------------------------------------------------------------------------------
+
+    most_events = MAX_EVENTS
 
     async def _register(self) -> None:
         journal = MemoryJournal(self.store, clock=self.clock)
@@ -182,7 +185,7 @@ class UserWorld(UserStage):
         """The number of events and since when it has not changed, with a time below 0 when nothing more will happen."""
         events = sum(run.seq for run in self.store.runs.values())
         types = self.checks.event_types
-        if events - types["item.completed"] - types["item.failed"] > MAX_EVENTS:
+        if events - types["item.completed"] - types["item.failed"] > self.most_events:
             raise Failed("endless", f"{events} events in {self._passed()}, and no end")
         if (
             events != seen[0]
@@ -199,11 +202,11 @@ class UserWorld(UserStage):
             raise Failed("stuck", " ".join(self.waits()) or "nothing happens any more")
         return events, -1.0
 
-    def waits(self) -> list[str]:
-        """What the open runs wait for, a sentence each."""
+    def waits(self, root: str = "") -> list[str]:
+        """What the open runs wait for, a sentence each; with `root`, of that run and what it started."""
         sentences = []
         for run_id, run in self.store.runs.items():
-            if run.row.ended_at is not None:
+            if run.row.ended_at is not None or (root and not belongs(run_id, root)):
                 continue
             state = self.checks.fold(run_id)
             open_nodes = {state.name(a.node): None for a in state.activations.values() if a.state in OPEN}
@@ -244,7 +247,7 @@ class UserWorld(UserStage):
         return False
 
     def _passed(self) -> str:
-        return duration(self.clock.now() - EPOCH)
+        return duration(self.clock.now() - self.begins_at)
 
     async def _wait(self, seconds: float) -> None:
         """Let time pass as in every world, but leave nothing behind, since this is called often."""
@@ -260,6 +263,11 @@ class UserWorld(UserStage):
         return self._failing_task
 
     _failing_task: asyncio.Future[Any] | None = None
+
+
+def belongs(run_id: str, root: str) -> bool:
+    """Whether a run is this one, a child of it, or one that it went on as."""
+    return run_id == root or run_id.startswith((f"{root}:", f"{root}~"))
 
 
 def _at_once(work: Coroutine[Any, Any, Any]) -> Any:

@@ -229,7 +229,7 @@ class Users:
         world, random = self._world, self._world.random
         model = world.checks.checkers[run_id].model
         if model.state == "paused":
-            await self._ask(Request(kind="resume", run_id=run_id, by="ann"))
+            await self._ask(Request(kind="resume", run_id=run_id, by="ann", budget=world.more_money(run_id)))
         for name, approval in list(model.approvals.items()):
             if approval.pending:
                 voters = [who for who in approval.approvers if who not in approval.votes] or ["ann"]
@@ -249,6 +249,13 @@ class Users:
                 again = random.random() < 0.4
                 kind: Any = "requeue" if again else "discard"
                 await self._ask(Request(kind=kind, run_id=run_id, by="ann", as_=as_, **place))
+            elif activation.state == "waiting" and activation.asks:
+                for ask in [one for one in activation.asks.values() if one.open and one.signal]:
+                    self._numbers += 1
+                    signal = f"h{self._numbers}"
+                    await self._ask(
+                        Request(kind="signal", run_id=run_id, name=ask.signal, signal=signal, payload=2, by="bob")
+                    )
             elif activation.wait is not None and activation.wait.kind == "signal" and activation.state == "waiting":
                 self._numbers += 1
                 name = activation.wait.name

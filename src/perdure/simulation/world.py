@@ -22,8 +22,10 @@ from perdure.blobs import BlobStore, full_ref, key_of, parse_ref, ref_of
 from perdure.invariants import Checker
 from perdure.journal import Accepted, Appended, Commit
 from perdure.kernel import continuations
+from perdure.kernel import events as e
 from perdure.model import ir as irs
 from perdure.model.ir import IR
+from perdure.model.money import Budget
 from perdure.runtime import runs as engine_runs
 from perdure.runtime.coordinator import listener, loaded
 from perdure.runtime.coordinator.incarnation import LostIncarnation
@@ -59,9 +61,17 @@ class World:
     generated = True
     """The workflows are made by `graphs.py`, so their conditions are known."""
 
+    topics = False
+    """Whether something happens on topics, and is read."""
+    polls = False
+    """Whether there is a source to poll; its polls have a worker of their own in each process that works."""
+
     limited = False
     """A node of the workflows has `concurrency` or `rate`. Generated workflows have neither, and the loop for them is
     left out so that seeds keep their histories."""
+
+    sweeps = False
+    """Whether processes look for lost runs of triggers."""
 
     def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
         self.plan = plan
@@ -309,6 +319,9 @@ class World:
             if process.down:
                 process.start()
 
+    def note_created(self, run_id: str, event: e.RunCreated) -> None:
+        """Take note of a run that was made."""
+
     def is_open(self, run_id: str) -> bool:
         record = self.store.runs.get(run_id)
         return record is not None and record.row.ended_at is None
@@ -319,6 +332,10 @@ class World:
         notices = [f"notice {one.notice_id} for {one.run_id}" for one in store.notices.values()]
         commands = [one for one in store.commands.values() if one.command_id not in store.answers]
         return [*notices, *(f"command {one.command_id} for {one.run_id}" for one in commands)]
+
+    def more_money(self, run_id: str) -> Budget | None:
+        """What a run that is paused is given when it is resumed."""
+        return None
 
     async def _finish(self) -> None:
         """Let every process and person do their part until nothing is open."""

@@ -16,11 +16,16 @@ from perdure.errors import PerdureError
 
 MOST_ITEMS = 100
 """The most items of one poll."""
+MOST_BYTES = 4 * 1024 * 1024
+"""The most bytes, as JSON, of all items of one poll: it is what one item may have."""
+LONGEST_ID = 500
 
 
 class Item(msgspec.Struct, frozen=True):
     id: str
     data: Any
+    error: str = ""
+    """Why its content cannot be given, now or later: then it is parked, and others go on."""
 
 
 class Polled(msgspec.Struct, frozen=True):
@@ -35,8 +40,24 @@ class Polled(msgspec.Struct, frozen=True):
     """Nothing will ever come again."""
 
 
+NAMED: dict[str, type[Source]] = {}
+"""The sources of this process that have a name."""
+
+
 class Source:
-    """The base of sources. Methods may be synchronous or not; all but `poll` may be left out."""
+    """The base of sources. Methods may be synchronous, and are then called in a thread, or not; all but `poll` may be left out.
+
+    class Parcels(perdure.Source, name="parcels"): …    # `poll: {type: parcels}` names it where its module is imported
+    """
+
+    def __init_subclass__(cls, name: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if name:
+            NAMED[name] = cls
+
+    def open(self, config: dict[str, Any]) -> Awaitable[None] | None:
+        """Get ready to be polled, with the config of the trigger in which secrets are filled in."""
+        return None
 
     def poll(self, cursor: str | None) -> Polled | Awaitable[Polled]:
         """What comes after the cursor; None: it is read for the first time."""

@@ -21,7 +21,7 @@ import msgspec
 from perdure.clock import Clock
 from perdure.model.trigger_sources import Folder
 from perdure.sources import MOST_ITEMS, Item, Polled, Source, SourceFailed, SourceRefused
-from perdure.sources.roots import resolve_place
+from perdure.sources.roots import open_folder, resolve_place
 
 MOST_FILES = 100_000
 """The most files of a listing that is kept; a larger folder is read in order of names."""
@@ -42,12 +42,24 @@ class FolderSource(Source):
         self._spec = spec
         self._clock = clock
         self._path = resolve_folder(spec.url, roots)
+        self._handle = -1
+        """Of the folder, while it is polled: files are looked for in it and not by their paths."""
         self._first: dict[str, tuple[str, float]] = {}
         """The version in which each new file was seen first, and when. Lost with the process: it is looked at again."""
 
     def poll(self, cursor: str | None) -> Polled:
+        try:
+            self._handle = open_folder(self._path)
+        except OSError as error:
+            raise SourceFailed(f"the folder cannot be read: {error.strerror}") from error
+        try:
+            return self._poll(cursor)
+        finally:
+            os.close(self._handle)
+
+    def _poll(self, cursor: str | None) -> Polled:
         files = self._list()
-        if cursor is None and self._spec.from_ == "end":
+        if cursor is None and self._spec.from_ != "start":
             return Polled((), self._say(files, files[-1].name if files else ""))
         if self._spec.order == "name":
             return self._poll_by_name(files, _read_name(cursor))
@@ -113,7 +125,8 @@ class FolderSource(Source):
     def _hash(self, file: _File) -> str | None:
         digest = hashlib.sha256()
         try:
-            handle = os.open(self._path / file.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            how = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            handle = os.open(file.name, how, dir_fd=self._handle)
             with os.fdopen(handle, "rb") as opened:
                 while piece := opened.read(_PIECE):
                     digest.update(piece)
@@ -128,7 +141,7 @@ class FolderSource(Source):
     def _list(self) -> list[_File]:
         found = []
         try:
-            with os.scandir(self._path) as entries:
+            with os.scandir(self._handle) as entries:
                 for entry in entries:
                     if not entry.is_file(follow_symlinks=False) or not _is_text(entry.name):
                         continue

@@ -18,7 +18,9 @@ import msgspec
 
 from perdure.clock import Clock
 from perdure.model.trigger_sources import Table
-from perdure.sources import MOST_ITEMS, Item, Polled, Source, SourceFailed, SourceRefused
+from perdure.sources import MOST_BYTES, MOST_ITEMS, Polled, Source, SourceFailed, SourceRefused
+from perdure.sources.pages import Page
+from perdure.threads import aside
 
 _AFTER_SECONDS = 1.0
 """How much later than the mark a transaction must have begun: clocks of programs that make the values differ by less."""
@@ -99,7 +101,7 @@ class PostgresTableSource(Source):
     async def _poll(self, cursor: str | None) -> Polled:
         connection = await self._open()
         after = None if not cursor else _decode(cursor, len(self._spec.cursor))
-        if cursor is None and self._spec.from_ == "end":
+        if cursor is None and self._spec.from_ != "start":
             # What is open now may still write rows before the last one: they are not items, as if they were there already.
             return Polled((), _encode(await self._find_last(connection, None)))
         if self._mark is None or (after is not None and self._mark.values == after):
@@ -107,12 +109,11 @@ class PostgresTableSource(Source):
         if self._mark is None or not await self._is_passed(connection, self._mark):
             return Polled((), _encode(after))
         rows = await self._read(connection, after, self._mark.values)
-        items = tuple(Item(_encode(key), data) for key, data in rows[:MOST_ITEMS])
-        if len(rows) <= MOST_ITEMS:
-            after, self._mark = self._mark.values, None
-        else:
-            after = rows[MOST_ITEMS - 1][0]
-        return Polled(items, _encode(after), more=len(rows) > MOST_ITEMS)
+        page, last, more = await aside("", _fill, rows)
+        after = last if more else self._mark.values
+        if not more:
+            self._mark = None
+        return Polled(tuple(page.items), _encode(after), more=more)
 
     async def _find_mark(self, connection: Connection, after: tuple[str, ...] | None) -> _Mark | None:
         values = await self._find_last(connection, after)
@@ -191,19 +192,48 @@ class PostgresTableSource(Source):
         row = await connection.fetchrow(statement, *(after or ()))
         return None if row is None else tuple(row)
 
-    async def _read(
-        self, connection: Connection, after: tuple[str, ...] | None, upto: tuple[str, ...]
-    ) -> list[tuple[tuple[str, ...], Any]]:
+    async def _read(self, connection: Connection, after: tuple[str, ...] | None, upto: tuple[str, ...]) -> list[Any]:
+        """Rows in order, one more than a page has: the JSON, its size, and the values of the cursor. The server leaves out what does
+        not fit into one answer."""
         count = len(self._spec.cursor)
         where = f"({self._columns()}) <= ({self._values(1)})"
         if after is not None:
             where += f" AND ({self._columns()}) > ({self._values(1 + count)})"
-        statement = (
-            f"SELECT to_jsonb(t)::text, {self._texts()} FROM {self._table()} t WHERE {where} "  # noqa: S608
-            f"ORDER BY {self._columns()} LIMIT {MOST_ITEMS + 1}"
-        )
-        rows = await connection.fetch(statement, *upto, *(after or ()))
-        return [(tuple(row)[1:], msgspec.json.decode(row[0])) for row in rows]
+        sorted_by = ", ".join(f"c{number}" for number in range(count))
+        keys = ", ".join(f"t.{_quoted(column)} AS c{number}" for number, column in enumerate(self._spec.cursor))
+        texts = ", ".join(f"c{number}::text AS k{number}" for number in range(count))
+        statement = f"""
+            SELECT CASE WHEN size <= {MOST_BYTES} AND upto <= {MOST_BYTES} THEN body END, size, {texts}
+            FROM (
+                SELECT *, sum(CASE WHEN size <= {MOST_BYTES} THEN size ELSE 0 END)
+                    OVER (ORDER BY {sorted_by} ROWS UNBOUNDED PRECEDING) AS upto
+                FROM (
+                    SELECT *, octet_length(body) AS size
+                    FROM (
+                        SELECT to_jsonb(t)::text AS body, {keys} FROM {self._table()} t
+                        WHERE {where} ORDER BY {self._columns()} LIMIT {MOST_ITEMS + 1}
+                    ) chosen
+                ) measured
+            ) summed ORDER BY {sorted_by}
+        """  # noqa: S608  (names are checked, quoted)
+        return await connection.fetch(statement, *upto, *(after or ()))
+
+
+def _fill(rows: list[Any]) -> tuple[Page, tuple[str, ...] | None, bool]:
+    """The rows that fit into a page, the key of the last of them, and whether there are more."""
+    page, last = Page(), None
+    for body, size, *key in rows:
+        id = _encode(tuple(key))
+        if body is not None:
+            added = page.add_json(id, body.encode())
+        elif size > MOST_BYTES:
+            added = page.refuse(id, f"its row has {size:,} bytes as JSON, and {MOST_BYTES:,} are allowed")
+        else:
+            added = False
+        if not added:
+            return page, last, True
+        last = tuple(key)
+    return page, last, False
 
 
 def _quoted(name: str) -> str:

@@ -15,7 +15,9 @@ import msgspec
 
 from perdure.errors import PerdureError
 from perdure.model.trigger_sources import Stream
-from perdure.sources import MOST_ITEMS, Item, Polled, Source, SourceFailed, SourceRefused
+from perdure.sources import MOST_ITEMS, Polled, Source, SourceFailed, SourceRefused
+from perdure.sources.pages import Page
+from perdure.threads import aside
 
 _START = "0-0"
 
@@ -54,8 +56,20 @@ class _Info(msgspec.Struct, frozen=True):
 class RedisStreamSource(Source):
     """A stream, read by polls."""
 
-    def __init__(self, spec: Stream, client: Client, failures: tuple[type[Exception], ...] = (OSError,)) -> None:
-        """`client` reaches the server by the rules for outgoing calls; `failures` is what it raises when it does not."""
+    def __init__(
+        self,
+        spec: Stream,
+        client: Client,
+        failures: tuple[type[Exception], ...] = (OSError,),
+        too_large: tuple[type[Exception], ...] = (),
+        patient: Client | None = None,
+    ) -> None:
+        """`client` reaches the server by the rules for outgoing calls; `failures` is what it raises when it does not, and
+        `too_large` when the answer has more bytes than it reads. `patient` reads more: a single entry that is too large."""
+        self._patient = patient
+        self._too_large = too_large
+        self._count = MOST_ITEMS + 1
+        """How many entries are asked for: fewer where they were too large."""
         self._spec = spec
         self._client = client
         self._failures = failures
@@ -66,14 +80,15 @@ class RedisStreamSource(Source):
         if cursor is None:
             # From the start, what was removed before is not missed: it counts as read.
             known = _Cursor(_START, info.added - info.length)
-            if self._spec.from_ == "end":
+            if self._spec.from_ != "start":
                 return Polled((), _encode(_Cursor(info.last, info.added)))
         else:
             known = _decode(cursor)
             self._check(known, info)
-        items = tuple(Item(id, {"id": id, "fields": fields}) for id, fields in entries[:MOST_ITEMS])
-        reached = _Cursor(items[-1].id if items else known.id, known.count + len(items))
-        return Polled(items, _encode(reached), more=len(entries) > MOST_ITEMS)
+        page, read = await aside("", _fill, entries)
+        reached = _Cursor(_text(entries[read - 1][0]) if read else known.id, known.count + read)
+        asked, self._count = self._count, min(self._count * 2, MOST_ITEMS + 1)
+        return Polled(tuple(page.items), _encode(reached), more=len(entries) >= asked or read < len(entries))
 
     def _check(self, known: _Cursor, info: _Info) -> None:
         """Whether an entry after the cursor was removed. Raises SourceTrimmed.
@@ -90,19 +105,46 @@ class RedisStreamSource(Source):
                 "look at what was lost, then rewind the trigger"
             )
 
-    async def _read(self, at: str) -> tuple[_Info, list[tuple[str, dict[str, Any]]]]:
-        together = self._client.pipeline(transaction=True)
+    async def _read(self, at: str) -> tuple[_Info, list[Any]]:
+        """The stream, and entries after an id: fewer of them if so many are too large for one answer."""
+        client: Client = self._client
+        while True:
+            try:
+                return await self._read_some(client, at)
+            except self._too_large as error:
+                if self._count > 1:
+                    self._count = self._count // 4 or 1
+                elif self._patient is not None and client is not self._patient:
+                    client = self._patient
+                else:
+                    message = f"the entry of stream {self._spec.key} after {at} is too large to be read; delete it"
+                    raise SourceFailed(message) from error
+
+    async def _read_some(self, client: Client, at: str) -> tuple[_Info, list[Any]]:
+        together = client.pipeline(transaction=True)
         together.execute_command("XINFO", "STREAM", self._spec.key)
-        together.execute_command("XRANGE", self._spec.key, f"({at}", "+", "COUNT", MOST_ITEMS + 1)
+        together.execute_command("XRANGE", self._spec.key, f"({at}", "+", "COUNT", self._count)
         try:
             info, entries = await together.execute(raise_on_error=False)
+        except self._too_large:
+            raise
         except self._failures as error:
             raise SourceFailed(f"stream {self._spec.key} cannot be read: {type(error).__name__}") from error
         if isinstance(entries, Exception):
             raise SourceFailed(f"stream {self._spec.key} cannot be read: {str(entries)[:200]}")
         if isinstance(info, Exception):  # there is no such key; what is no stream has failed above
             return _Info(), []
-        return _read_info(info), [(_text(id), _read_fields(fields)) for id, fields in _pairs(entries)]
+        return _read_info(info), list(_pairs(entries))
+
+
+def _fill(entries: list[Any]) -> tuple[Page, int]:
+    """The entries that fit into a page, and how many they are."""
+    page = Page()
+    for number, (said, fields) in enumerate(entries):
+        id = _text(said)
+        if not page.add(id, {"id": id, "fields": _read_fields(fields)}):
+            return page, number
+    return page, len(entries)
 
 
 def _read_info(answer: Any) -> _Info:

@@ -6,6 +6,9 @@
     report = simulate("order.yaml", inputs={…}, stubs={…}, seeds=100)     # through crashes, duplicates and delays
     assert report.ok, report
 
+    fired = run_schedule("nightly.yaml", since="2026-03-28", until="2026-04-01", workflows=["report.yaml"], stubs={…})
+    fired = deliver("orders.yaml", {"body": {"order": 7}}, workflows=["take-order.yaml"], stubs={…})
+
     assert replay("run.json").same                                        # what `perdure runs export` wrote, played again
 
 The public surface is `__all__`.
@@ -15,11 +18,14 @@ from __future__ import annotations
 
 from perdure.outcomes import Chosen
 from perdure.simulation.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
+from perdure.simulation.user_triggers import Pushed
 from perdure.testing.assertions import assert_run
+from perdure.testing.fired_runs import Fired, ParkedItem, Skipped, TriggerInvalid, deliver, run_schedule
 from perdure.testing.histories import simulate
 from perdure.testing.replay import Replay, ReplayInvalid, replay
 from perdure.testing.report import Bad, End, Report
 from perdure.testing.scripted_run import BrokenPromise, Run, run
+from perdure.testing.source_checks import SourceBroken, check_source
 
 __all__ = [
     "Bad",
@@ -27,19 +33,28 @@ __all__ = [
     "Call",
     "Chosen",
     "End",
+    "Fired",
+    "ParkedItem",
+    "Pushed",
     "Replay",
     "ReplayInvalid",
     "Report",
     "Run",
     "Signal",
+    "Skipped",
+    "SourceBroken",
     "Stub",
     "StubInvalid",
+    "TriggerInvalid",
     "approve",
     "assert_run",
+    "check_source",
+    "deliver",
     "nobody",
     "one_of",
     "reject",
     "replay",
     "run",
+    "run_schedule",
     "simulate",
 ]

@@ -14,6 +14,7 @@ from perdure.expressions.json_schema import check
 from perdure.expressions.run_inputs import apply_defaults
 from perdure.model import Compiled, DefinitionError, compile_definition, compile_text
 from perdure.model.ir import IR
+from perdure.model.reader import Format
 from perdure.plain import NotData, to_data
 from perdure.simulation.stubs import Signal, check_names
 from perdure.simulation.user_stage import Setting
@@ -30,7 +31,7 @@ class Built(Protocol):
 Definition = str | Path | Mapping[str, Any] | Compiled | Built
 """A path, YAML or JSON text (more than one line of it), data, a workflow written in Python, or a compiled one."""
 
-_FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+FORMATS: dict[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 
 class InputsInvalid(PerdureError):
@@ -88,16 +89,17 @@ def _compile(definition: Definition) -> Compiled:
         return compile_text(definition)
     if isinstance(definition, str | Path):
         path = Path(definition)
-        return compile_text(path.read_bytes(), format=_FORMATS.get(path.suffix.lower()))  # type: ignore[arg-type]
+        return compile_text(path.read_bytes(), format=FORMATS.get(path.suffix.lower()))
     return compile_definition(dict(definition))
 
 
 @contextmanager
-def importing(definition: Definition) -> Iterator[None]:
-    """Make functions beside the definition importable, as `perdure run` does."""
+def importing(*definitions: Definition) -> Iterator[None]:
+    """Make functions beside the definitions importable, as `perdure run` does."""
     before = list(sys.path)
-    if isinstance(definition, Path) or (isinstance(definition, str) and "\n" not in definition):
-        sys.path.insert(0, str(Path(definition).resolve().parent))
+    for definition in definitions:
+        if isinstance(definition, Path) or (isinstance(definition, str) and "\n" not in definition):
+            sys.path.insert(0, str(Path(definition).resolve().parent))
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from perdure.kernel.state import State
 from perdure.simulation.people import RUN
 from perdure.simulation.story import tell
 from perdure.simulation.stubs import Call, Signal, StubInvalid
-from perdure.simulation.user_world import UserWorld, calm_plan
+from perdure.simulation.user_world import UserWorld, belongs, calm_plan
 from perdure.testing.definitions import Definition, importing, make_setting
 
 Result = TypeVar("Result")
@@ -29,23 +29,28 @@ class BrokenPromise(PerdureError):
 class Run:
     """A run that was played: what `perdure runs show --json` says of it, what was called, and why nodes did not run."""
 
-    def __init__(self, world: UserWorld) -> None:
-        self._state: State = world.checks.fold(RUN)
+    def __init__(self, world: UserWorld, run_id: str = RUN) -> None:
+        self._state: State = world.checks.fold(run_id)
         self._lines = world.lines or []
         view = world.view(self._state)
+        self.run_id = run_id
+        self.inputs: Any = view["inputs"]
+        self.tags: dict[str, str] = dict(self._state.tags)
         self.state: str = view["state"]
         self.outputs: Any = view["outputs"]
         self.error: dict[str, Any] | None = view["error"]
         self.nodes: dict[str, dict[str, Any]] = view["nodes"]
         """The nodes by id: `{state, attempt, output, error, …}`; inside a loop, of the last iteration."""
-        self.calls: tuple[Call, ...] = tuple(world.calls)
+        self.calls: tuple[Call, ...] = tuple(
+            call for call in world.calls if run_id == RUN or belongs(call.run_id, run_id)
+        )
         """Every execution, in order, except of types that need no worker."""
-        self.waiting: tuple[str, ...] = tuple(world.waits())
+        self.waiting: tuple[str, ...] = tuple(world.waits("" if run_id == RUN else run_id))
         """What the run waits for, if it has not ended."""
         self.seconds: float = (self._state.ended_at or world.clock.now()) - self._state.created_at
         """How long the run took, in virtual time."""
         self.events: tuple[dict[str, Any], ...] = tuple(
-            e.public(e.decode(stored.body)) for stored in world.store.events[RUN]
+            e.public(e.decode(stored.body)) for stored in world.store.events[run_id]
         )
 
     def calls_of(self, node: str) -> tuple[Call, ...]:

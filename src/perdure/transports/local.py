@@ -50,12 +50,14 @@ class LocalTransport:
         capacity: int = CAPACITY,
         max_results: int = MAX_RESULTS,
         one_queue: str | None = None,
+        apart: Collection[str] = (),
         durable_checkpoints: bool = False,
     ) -> None:
-        """With `one_queue`, one worker serves every queue, so all tasks go to this one. With `durable_checkpoints`, a
+        """With `one_queue`, one worker serves every queue, so all tasks go to this one, but those of the types `apart`. With `durable_checkpoints`, a
         checkpoint counts as reported only once it is acknowledged, so that a step begins only after the one before it
         is durable."""
         self._one_queue = one_queue
+        self._apart = frozenset(apart)
         self._durable_checkpoints = durable_checkpoints
         self._checkpoints: dict[str, asyncio.Future[bool]] = {}
         self._clock = clock
@@ -261,10 +263,10 @@ class LocalTransport:
             receipt = str(next(self._receipts))
             if self._durable_checkpoints and result.kind == "checkpointed":
                 self._checkpoints[receipt] = asyncio.get_running_loop().create_future()
-                waits.append((result.task_id, self._checkpoints[receipt]))
+                waits.append((result.answers_to, self._checkpoints[receipt]))
             self._results.append(Delivery(receipt, result))
         _wake_one(self._receivers)
-        refused = [task_id for task_id, wait in waits if not await wait]
+        refused = [name for name, wait in waits if not await wait]
         if waits:
             self._check_open()
         if refused:
@@ -306,7 +308,7 @@ class LocalTransport:
             checkpoint.set_result(kept)
 
     def _queue_name(self, task: Task) -> str:
-        return self._one_queue or task.queue
+        return task.queue if task.type in self._apart else self._one_queue or task.queue
 
     def _queue(self, name: str) -> TaskQueue:
         queue = self._queues.get(name)

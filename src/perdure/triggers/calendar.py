@@ -27,7 +27,10 @@ LOOK_STEPS = 2_000_000
 """What one look may cost, half a second: about as much as the most moments of one look."""
 _LATEST = 200_000_000_000
 """Beyond it, in the year 8307, calendars end."""
-_EXCEPT_STEPS = 4
+_EXCEPT_STEPS = 4  # to look at one instant, and at each line of it
+_DAY_STEPS = 30  # to find where a day ends or begins
+_NEAR = 3 * 86_400
+"""More than clocks were ever changed at once: this far from its ends, a month on the wall is that month."""
 
 
 class BadSchedule(PerdureError):
@@ -82,13 +85,14 @@ def moments(
     found: list[Moment] = []
     compiled = compile_schedule(schedule)
     budget = budget or Budget(LOOK_STEPS)
+    half = min(LOOK_STEPS, budget.steps) // 2
     looked = max(-1, int(since // 1))
     ticks = compiled.iterate(looked, budget.spend)
     this: Tick | None = None
     previous: Tick | None = None
     try:
         this = next(ticks, None)
-        previous = None if this is None else _find_previous(compiled, this, budget)
+        previous = None if this is None else _find_previous(compiled, this, budget, half)
         while this is not None:
             following = next(ticks, None)
             moment = _make(compiled, this, previous, None if following is None else following.at, trigger)
@@ -109,16 +113,16 @@ def moments(
     return Moments(tuple(found), None, looked, done=True)
 
 
-def _find_previous(compiled: Compiled, this: Tick, budget: Budget) -> Tick | None:
+def _find_previous(compiled: Compiled, this: Tick, budget: Budget, steps: int) -> Tick | None:
     """The moment before. It has a budget of its own, so that it takes nothing from a look that needs all of one; what
     it costs is paid afterwards."""
-    own = Budget(LOOK_STEPS)
+    own = Budget(steps)
     try:
         return compiled.find_previous(this.at, own.spend)
     except OverBudget:  # behind more than can be looked at: a moment is not held back for that
         return None
     finally:
-        budget.steps -= LOOK_STEPS - own.steps
+        budget.steps -= steps - own.steps
 
 
 def _make(compiled: Compiled, this: Tick, previous: Tick | None, following: int | None, trigger: str) -> Moment:
@@ -139,6 +143,7 @@ def _make(compiled: Compiled, this: Tick, previous: Tick | None, following: int 
 
 def check_schedule(schedule: Schedule, now: float, budget: Budget | None = None) -> bool:
     """Whether the schedule has a moment from now on. Raises BadSchedule when it never had one, or it cannot be found."""
+    compile_schedule(schedule).forget()  # it is refused or accepted every time
     found = moments(schedule, now - 1, now - 1, 1, budget=budget)
     if found.next is not None:
         return True
@@ -163,7 +168,19 @@ class BadTime(ValueError):
 
 
 class Compiled:
-    __slots__ = ("_crons", "_days", "_every", "_excepted", "_first", "_last", "_listed", "_offset", "jitter", "zone")
+    __slots__ = (
+        "_crons",
+        "_days",
+        "_every",
+        "_excepted",
+        "_first",
+        "_last",
+        "_listed",
+        "_months",
+        "_offset",
+        "jitter",
+        "zone",
+    )
 
     def __init__(self, schedule: Schedule) -> None:
         self.zone = get_zone(schedule.timezone)
@@ -174,10 +191,15 @@ class Compiled:
         self._listed = [tick for number, tick in enumerate(listed) if not number or listed[number - 1].at != tick.at]
         self._days = frozenset(read_day(day) for day in schedule.except_days)
         self._excepted = [Cron(line, self.zone) for line in schedule.except_cron]
+        self._months = frozenset[int]().union(*(cron.whole_months for cron in self._excepted))
         self._first = read_time(schedule.from_, self.zone).at if schedule.from_ else 0
         self._last = read_time(schedule.until, self.zone).at - 1 if schedule.until else _LATEST
         if self._last < self._first:
             raise BadSchedule("'until' is not later than 'from'")
+
+    def forget(self) -> None:
+        for cron in self._crons:
+            cron.forget()
 
     def iterate(self, after: int, spend: Spend) -> Iterator[Tick]:
         """The moments later than `after`. Raises _Short when the budget ends."""
@@ -204,7 +226,8 @@ class Compiled:
                 return None
             if self._find_free(tick.at, spend) is None:
                 return tick
-            at = self._start_of_day(tick.at) if self._is_free_day(tick.at) else tick.at
+            spend(_DAY_STEPS)
+            at = self._start_of_free(tick.at)
         return None
 
     def _find_next(self, after: int, spend: Spend) -> Tick | None:
@@ -229,20 +252,47 @@ class Compiled:
     # -- what is left out ----------------------------------------------------------------------------------------------
 
     def _find_free(self, at: int, spend: Spend) -> int | None:
-        """None when nothing leaves this instant out; otherwise the first one that the same reason does not."""
+        """None when nothing leaves this instant out; otherwise a later one, before which nothing is free."""
         if not self._days and not self._excepted:
             return None
+        spend(_EXCEPT_STEPS * (1 + len(self._excepted)))
         wall = local(at, self.zone)
-        if self._is_free_day(at):
-            return self._end_of_day(at)
-        for cron in self._excepted:
-            spend(_EXCEPT_STEPS)
-            if cron.matches(wall):
-                return self._end_of_day(at) if cron.whole_days else at - wall.second + 60
+        if self._is_free_day(wall):
+            spend(_DAY_STEPS)
+            return self._end_of_months(at, wall) if wall.month in self._months else self._end_of_day(at)
+        spend(_EXCEPT_STEPS * len(self._excepted))
+        return at - wall.second + 60 if any(cron.matches(wall) for cron in self._excepted) else None
+
+    def _start_of_free(self, at: int) -> int:
+        """Of an instant that is left out: an earlier one, or it, from which on up to it nothing is free."""
+        wall = local(at, self.zone)
+        if not self._is_free_day(wall):
+            return at
+        if wall.month in self._months:
+            first = self._find_month(wall, -1)
+            begin = self._first if first is None else place(_next_month(first), self.zone).at + _NEAR
+            if begin < at:
+                return begin
+        return self._start_of_day(at)
+
+    def _end_of_months(self, at: int, wall: datetime) -> int:
+        """Where the months end that are left out as a whole, or shortly before."""
+        free = self._find_month(wall, 1)
+        if free is None:
+            return self._last + 1
+        end = place(free, self.zone).at - _NEAR
+        return end if end > at else self._end_of_day(at)
+
+    def _find_month(self, wall: datetime, step: int) -> datetime | None:
+        """The beginning of the next month, or of the last one before, that is not left out as a whole; None if there is none."""
+        year, month = wall.year, wall.month
+        for _ in range(11):
+            year, month = year + (month + step) // 13 - (month + step == 0), (month + step - 1) % 12 + 1
+            if month not in self._months:
+                return datetime(year, month, 1)  # noqa: DTZ001  (a clock on the wall has no zone)
         return None
 
-    def _is_free_day(self, at: int) -> bool:
-        wall = local(at, self.zone)
+    def _is_free_day(self, wall: datetime) -> bool:
         return wall.date() in self._days or any(cron.whole_days and cron.matches(wall) for cron in self._excepted)
 
     def _end_of_day(self, at: int) -> int:
@@ -263,6 +313,10 @@ class Compiled:
         start = at - wall.hour * 3600 - wall.minute * 60 - wall.second
         there = local(start, self.zone)
         return start if there.date() == wall.date() and there.utcoffset() == wall.utcoffset() else at
+
+
+def _next_month(first: datetime) -> datetime:
+    return first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
 
 
 def read_day(text: str) -> object:

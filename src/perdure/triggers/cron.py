@@ -24,6 +24,11 @@ FURTHEST = 50 * 366 * 86_400
 _SHIFT = 49 * 3600
 """More than any clock was ever changed at once, twice."""
 _MINUTE = timedelta(minutes=1)
+_FAR_DAYS = 366
+_MOST_FAR = 10_000
+_far: dict[str, tuple[datetime, datetime | None]] = {}
+"""Of lines whose matches lie years apart: from where the next match was looked for last, and the match. A look whose budget ends with
+the first lines of a schedule finds theirs again for nothing and gets on with the others; it would end there every time."""
 STEPS = 200  # of a `Budget`, for one moment
 _DAY_STEPS = 4  # and for each day that is passed without one
 
@@ -58,11 +63,12 @@ def parse_line(line: str) -> CronSim:
 class Cron:
     """A line in a zone."""
 
-    __slots__ = ("_fixed", "_line", "_zone")
+    __slots__ = ("_fixed", "_line", "_text", "_zone")
 
     def __init__(self, line: str, zone: ZoneInfo) -> None:
         """Raises BadLine."""
         self._line = parse_line(line)
+        self._text = line
         self._zone = zone
         minute, hour = line.split()[:2]
         self._fixed = not minute.startswith("*") and not hour.startswith("*")
@@ -71,6 +77,14 @@ class Cron:
     def whole_days(self) -> bool:
         """Whether a day on which it matches is matched in every minute."""
         return len(self._line.minutes) == 60 and len(self._line.hours) == 24
+
+    @property
+    def whole_months(self) -> frozenset[int]:
+        """The months of which it matches every minute of every day."""
+        line = self._line
+        each_day = line.days.issuperset(range(1, 32)) and line.weekdays.issuperset(range(1, 7))
+        each_day = each_day and not line.weekdays.isdisjoint((0, 7))
+        return frozenset(line.months) if self.whole_days and each_day else frozenset()
 
     def matches(self, wall: datetime) -> bool:
         line = self._line
@@ -190,11 +204,29 @@ class Cron:
         line = copy.copy(self._line)
         line.dt = wall.replace(second=59, microsecond=0)
         while True:
-            try:
-                found = next(line)
-            except (StopIteration, OverflowError, ValueError):
-                spend(_DAY_STEPS * FURTHEST // 86_400)
-                return None
-            spend(_DAY_STEPS * (found - wall).days)
-            if least is None or found >= least:
+            found, days = self._advance(line)
+            spend(_DAY_STEPS * days)
+            if found is None or least is None or found >= least:
                 return found
+
+    def forget(self) -> None:
+        """What a look costs from now on does not depend on those before."""
+        _far.pop(self._text, None)
+
+    def _advance(self, line: CronSim) -> tuple[datetime | None, int]:
+        """The next match, and how many days were passed to find it."""
+        before = line.dt
+        since, known = _far.get(self._text, (None, None))
+        if since == before or (since is not None and known is not None and since <= before < known):
+            line.dt = known or before
+            return known, 0
+        try:
+            found: datetime | None = next(line)
+        except (StopIteration, OverflowError, ValueError):
+            found = None
+        days = FURTHEST // 86_400 if found is None else (found - before).days
+        if days > _FAR_DAYS:
+            if len(_far) >= _MOST_FAR:
+                _far.clear()
+            _far[self._text] = (before, found)
+        return found, days

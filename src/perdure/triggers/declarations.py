@@ -14,7 +14,7 @@ import msgspec
 from perdure.budget import Budget, OverBudget
 from perdure.expressions import cel
 from perdure.expressions.templates import find_mistake
-from perdure.model.compilation import Locator, finish, too_costly
+from perdure.model.compilation import Compiled, Locator, finish, too_costly
 from perdure.model.positions import Positions
 from perdure.model.problems import DefinitionError, Path, Problem, Problems
 from perdure.model.reader import Format, check_data, read
@@ -44,6 +44,8 @@ class Read(msgspec.Struct, frozen=True):
 
     triggers: tuple[Trigger, ...]
     problems: tuple[Problem, ...]
+    written: tuple[dict[str, Any], ...] = ()
+    """The triggers as they are written, each with the workflow that it starts."""
 
     def get_triggers(self) -> tuple[Trigger, ...]:
         """The triggers, or DefinitionError with every problem."""
@@ -72,25 +74,39 @@ def read_data(data: Any, now: float, *, budget: Budget | None = None) -> Read:
     return _read(data, now, problems, None)
 
 
+def find_problems(compiled: Compiled, now: float, budget: Budget | None = None) -> tuple[Problem, ...]:
+    """What the compiler cannot see in the triggers of a definition: calendars, time zones, templates, expressions."""
+    found = compiled.definition if compiled.draft is None else {"triggers": compiled.draft.triggers}
+    if not found or not found.get("triggers"):
+        return ()
+    name = compiled.draft.ir.name if compiled.draft is not None else found["name"]
+    return read_data({"name": name, "nodes": [], "triggers": found["triggers"]}, now, budget=budget).problems
+
+
 def _read(data: Any, now: float, problems: Problems, positions: Locator | None) -> Read:
     triggers: list[Trigger] = []
+    whole: list[dict[str, Any]] = []
     names: dict[str, Path] = {}
     try:
-        for path, written in read_listed(data, problems):
-            trigger = read_trigger(written, path, problems)
+        for listed in read_listed(data, problems):
+            path, written = listed.path, listed.written
+            trigger = read_trigger(written, path, problems, listed.workflow)
             if trigger is None:
                 continue
             if trigger.name in names:
-                message = f"trigger '{trigger.name}' is already there; rename one of the two"
+                message = f"trigger '{trigger.name}' is already there; give one of the two another name (name)"
                 problems.error("duplicate_id", (*path, "name"), message)
             names[trigger.name] = path
             for place, code, said in _find_more(trigger, written, now, problems.budget):
                 report = problems.warning if code == "no_more_moments" else problems.error
                 report(code, (*path, *place), f"trigger '{trigger.name}': {said}")
             triggers.append(trigger)
+            whole.append({**written, "workflow": trigger.workflow})
     except OverBudget:
         return Read((), (too_costly(),))
-    return Read(tuple(triggers) if not problems.errors else (), finish(problems, positions))
+    if problems.errors:
+        return Read((), finish(problems, positions))
+    return Read(tuple(triggers), finish(problems, positions), tuple(whole))
 
 
 def _find_more(trigger: Trigger, written: Any, now: float, budget: Budget) -> Iterator[tuple[Path, str, str]]:

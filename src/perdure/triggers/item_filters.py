@@ -58,6 +58,16 @@ def passes(condition: Condition, item: Any, trigger: dict[str, Any], budget: Bud
         raise BadFilter("the item is nested too deep") from None
 
 
+def matches_event(expression: str, payload: Any, budget: Budget) -> bool:
+    """Whether an event matches, by its payload. Raises BadFilter."""
+    try:
+        return cel.evaluate(expression, {"event": payload}, budget, EVENT_NAMES)
+    except (cel.CelError, OverBudget) as error:
+        raise BadFilter(str(error)) from None
+    except RecursionError:
+        raise BadFilter("the event is nested too deep") from None
+
+
 def _combine(condition: Condition, item: Any, trigger: dict[str, Any], budget: Budget) -> bool:
     """As conditions of a run are combined: one that decides wins over one that cannot be evaluated."""
     operator: str = condition["operator"]

@@ -13,19 +13,24 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from perdure.budget import Budget, OverBudget
+from perdure.expressions.at_hand import NOTHING, AtHand
 from perdure.expressions.errors import NotAtHand, TemplateError
 from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import get_template, render
 from perdure.kernel.segments import Secret
 from perdure.model.references import templates
-from perdure.model.trigger_sources import Webhook
+from perdure.model.trigger_sources import Event, Webhook
 from perdure.model.triggers import Trigger
 from perdure.triggers.calendar import Moment
-from perdure.triggers.item_filters import BadFilter, passes
+from perdure.triggers.item_filters import BadFilter, matches_event, passes
 from perdure.triggers.zones import say_time
 
 LONGEST_ID = 500
 """The most characters of an id, and of a key."""
+UNMAPPED = "unmapped"
+"""The code of the error of an item that could not be mapped: then the item is kept as it came, and is mapped anew."""
+UNREADABLE = "unreadable"
+"""The code of the error of an item that its source could not give: it has no content here."""
 ROOTS = ("trigger", "item", "items")
 FACTS = ("name", "at", "previous", "next", "number", "id", "key", "scheduled", "item", "items", "last_success")
 """What `trigger` has in templates and filters."""
@@ -77,9 +82,11 @@ def map_item(
     budget = budget or Budget()
     known = {**facts, "name": trigger.name, "id": id, "item": item}
     try:
+        source = trigger.source
+        if isinstance(source, Event) and source.match and not _matches(source.match, item, budget):
+            return Filtered()
         if trigger.filter is not None and not _lets_pass(trigger.filter, item, known, budget):
             return Filtered()
-        source = trigger.source
         if isinstance(source, Webhook) and source.id:
             known["id"] = id = _render_text(source.id, "id", {"item": item, "trigger": known}, budget)
         key = _render_text(trigger.key, "key", {"item": item, "trigger": known}, budget) if trigger.key else ""
@@ -92,16 +99,22 @@ def map_item(
 
 
 def map_window(
-    trigger: Trigger, items: Sequence[Any], facts: dict[str, Any], budget: Budget | None = None
+    trigger: Trigger,
+    items: Sequence[Any],
+    facts: dict[str, Any],
+    budget: Budget | None = None,
+    *,
+    at_hand: AtHand | None = None,
 ) -> dict[str, Any] | Poison:
-    """The inputs of one run for all items of a window; of a debounced one that keeps the last, for that."""
+    """The inputs of one run for all items of a window; of a debounced one that keeps the last, for that. With `at_hand`, items may be
+    references to blobs; raises NotAtHand for one that must be loaded first."""
     kept = list(items)
     if trigger.debounce is not None and trigger.debounce.keep == "last":
         kept = kept[-1:]
     known = {**facts, "name": trigger.name, "items": kept, "item": kept[-1] if kept else None}
     names = {"trigger": known, "items": kept, "item": known["item"]}
     try:
-        return _render_inputs(trigger, names, budget or Budget())
+        return _render_inputs(trigger, names, budget or Budget(), at_hand)
     except _Broken as broken:
         return Poison(broken.part, str(broken))
 
@@ -114,6 +127,14 @@ def map_moment(trigger: Trigger, facts: dict[str, Any], budget: Budget | None = 
         return Poison(broken.part, str(broken))
 
 
+def map_answer(body: Any, names: dict[str, Any], budget: Budget | None = None) -> Any:
+    """What a sender is answered, or Poison."""
+    try:
+        return _render(body, "answer", names, budget or Budget())
+    except _Broken as broken:
+        return Poison(broken.part, str(broken))
+
+
 def _lets_pass(condition: dict[str, Any], item: Any, known: dict[str, Any], budget: Budget) -> bool:
     try:
         return passes(condition, item, {key: value for key, value in known.items() if key != "item"}, budget)
@@ -121,22 +142,36 @@ def _lets_pass(condition: dict[str, Any], item: Any, known: dict[str, Any], budg
         raise _Broken("filter", str(error)) from None
 
 
-def _render(value: Any, part: str, names: dict[str, Any], budget: Budget) -> Any:
-    namespace = Namespace(_NOBODY, extra=names)
+def _matches(expression: str, item: Any, budget: Budget) -> bool:
+    """Whether an event matches. What has no payload is tried out by hand, and is nothing that was sent."""
+    try:
+        return matches_event(expression, item.get("payload") if isinstance(item, dict) else None, budget)
+    except BadFilter as error:
+        raise _Broken("event.match", str(error)) from None
+
+
+def _render(value: Any, part: str, names: dict[str, Any], budget: Budget, at_hand: AtHand | None = None) -> Any:
+    namespace = Namespace(_NOBODY, extra=names, at_hand=NOTHING if at_hand is None else at_hand)
     namespace.budget = budget
     try:
         for _, text in templates(value, ()):
             if any(type(one) is Secret for one in get_template(text).parts):
                 raise _Broken(part, "a secret is no part of what a run is given; name it in the workflow")
         return render(value, namespace)
-    except (TemplateError, NotAtHand, OverBudget) as error:
+    except NotAtHand as error:
+        if at_hand is not None:
+            raise
+        raise _Broken(part, str(error)) from None
+    except (TemplateError, OverBudget) as error:
         raise _Broken(part, str(error)) from None
     except RecursionError:
         raise _Broken(part, "the item is nested too deep") from None
 
 
-def _render_inputs(trigger: Trigger, names: dict[str, Any], budget: Budget) -> dict[str, Any]:
-    rendered: dict[str, Any] = _render(trigger.inputs, "inputs", names, budget)
+def _render_inputs(
+    trigger: Trigger, names: dict[str, Any], budget: Budget, at_hand: AtHand | None = None
+) -> dict[str, Any]:
+    rendered: dict[str, Any] = _render(trigger.inputs, "inputs", names, budget, at_hand)
     return rendered
 
 

@@ -18,8 +18,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-PAGES = ("/", "/login", "/runs", "/runs/{run_id}")
+PAGES = (
+    "/",
+    "/login",
+    "/welcome",
+    "/runs",
+    "/runs/{run_id}",
+    "/runs/{run_id}/edit",
+    "/runs/{run_id}/print",
+    "/approvals",
+    "/approvals/{approval_id}",
+    "/dead-letters",
+    "/dead-letters/{dead_letter_id}",
+    "/workflows",
+    "/workflows/new",
+    "/workflows/{name}",
+    "/workflows/{name}/diff",
+    "/workflows/{name}/edit",
+    "/workflows/{name}/start",
+    "/search",
+    "/settings",
+    "/workers",
+    "/queues/{queue}",
+    "/triggers",
+    "/triggers/{name}",
+    "/schedules",
+    "/admin",
+    "/admin/{part}",
+)
 """The addresses of screens. Each answers with the same page, whose script shows what the address means."""
+
+NEVER_PAGES = frozenset({"api", "links", "assets", "healthz", "readyz", "metrics", "openapi.json"})
+"""Where the first part of an address is one of these, programs ask: what is not there is told as a problem, not as a page."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; font-src 'self'; connect-src 'self'; "
@@ -86,12 +116,25 @@ class Interface:
 
     async def _show_page(self, request: Request) -> Response:
         """The page in the theme that the browser was told to keep: known before the first paint, without a script."""
-        theme = request.cookies.get("theme", "")
-        content, etag = self._pages[theme if theme in _THEMES else ""]
+        content, etag = self._page_for(request)
         headers = {**self._headers, "Cache-Control": "no-cache", "ETag": etag, "Vary": "Cookie"}
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
         return Response(content, 200, headers, "text/html")
+
+    def show_nothing(self, request: Request) -> Response | None:
+        """The page, which says that there is no screen here, to a browser that asked for one; nothing to other callers."""
+        first = request.url.path.lower().lstrip("/").partition("/")[0]
+        wanted = request.method in ("GET", "HEAD") and "text/html" in _accepted(request.headers.get("accept", ""))
+        if not wanted or first in NEVER_PAGES:
+            return None
+        content, _ = self._page_for(request)
+        headers = {**self._headers, "Cache-Control": "no-cache", "Vary": "Accept, Cookie"}
+        return Response(content, 404, headers, "text/html")
+
+    def _page_for(self, request: Request) -> tuple[bytes, str]:
+        theme = request.cookies.get("theme", "")
+        return self._pages[theme if theme in _THEMES else ""]
 
     async def _show_asset(self, request: Request) -> Response:
         name, build = request.path_params["name"], request.path_params["build"]
@@ -110,7 +153,7 @@ class Interface:
 
 
 def _accepted(header: str) -> set[str]:
-    """The encodings that a client takes. One with the weight 0 is one that it does not take."""
+    """The encodings or types that a client takes. One with the weight 0 is one that it does not take."""
     found = set()
     for one in header.lower().split(","):
         name, _, weight = one.partition(";")

@@ -6,7 +6,17 @@ import pytest
 
 from perdure.archive import PRUNE_ROWS
 from perdure.errors import NotFound
-from perdure.journal import Accepted, ApprovalRow, Conflict, DeadLetterRow, Exists, IdempotencyKey, RunFilter, Snapshot
+from perdure.journal import (
+    Accepted,
+    ApprovalRow,
+    Conflict,
+    DeadLetterRow,
+    Exists,
+    IdempotencyKey,
+    RunFilter,
+    Snapshot,
+    Subscription,
+)
 from tests.conformance.archive.test_links import link
 from tests.conformance.archive.test_logs import line
 from tests.conformance.journal.commits import append, commit
@@ -29,6 +39,7 @@ def full(run_id: str, **fields):
             DeadLetterRow(dead_letter_id=f"d-{run_id}", run_id=run_id, node="n", state="parked", created_at=1.0),
         ),
         idempotency=IdempotencyKey("acme", f"key {run_id}", "h"),
+        subscriptions=(Subscription(tenant="acme", topic="t", run_id=run_id, place=f"{run_id}/receive"),),
         **fields,
     )
 

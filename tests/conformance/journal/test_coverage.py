@@ -2,6 +2,7 @@
 
 import perdure.journals
 from perdure.journal import Journal
+from perdure.topic_log import TopicLog
 from tests.conformance.journal.adapters import ADAPTERS
 from tests.conformance.watch import Suite, operations_of, packages_of
 
@@ -21,6 +22,6 @@ def test_every_adapter_of_the_source_is_in_the_suite():
 
 
 def test_every_operation_of_the_port_has_a_case():
-    operations = operations_of(Journal)
-    assert len(operations) == 42
+    operations = [*operations_of(Journal), *operations_of(TopicLog)]
+    assert len(operations) == 53
     SUITE.check_named(operations)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from perdure.journal import ApprovalRow, Commit, DeadLetterRow, Epoch, IdempotencyKey, Snapshot
+from perdure.journal import ApprovalRow, Commit, DeadLetterRow, Epoch, IdempotencyKey, Snapshot, TriggerRow
 from perdure.journals.postgres import appender, migrate_postgres, statements
 from perdure.journals.postgres.connections import Options, connect
 from tests.conformance.journal.commits import commit
@@ -38,6 +38,14 @@ SELECT 'a' || n, format('run%s', lpad((n / 4)::text, 8, '0')), 'n', CASE n % 200
 FROM generate_series(1, {RUNS}) n;
 INSERT INTO perdure.dead_letters (dead_letter_id, run_id, node, state, tenant, created_at, body)
 SELECT approval_id, run_id, node, state, tenant, requested_at, body FROM perdure.approvals;
+INSERT INTO perdure.triggers
+SELECT CASE n % 500 WHEN 9 THEN 'few' ELSE 'tenant' || n % 5 END, 'trigger' || n, 'x' || n, 0, 'x' || n, 'webhook', 'active', 1, 'w', 'hook' || n, '', NULL, NULL, 0, 0, 0, NULL, ''
+FROM generate_series(1, {RUNS}) n;
+INSERT INTO perdure.occurrences (tenant, topic, key, id, at, body)
+SELECT 'tenant' || n % 5, 'event:' || n % 50, 'key' || n % 1000, 'id' || n, n, '' FROM generate_series(1, {RUNS}) n;
+INSERT INTO perdure.subscriptions
+SELECT 'tenant' || n % 5, 'event:' || n % 50, CASE n % 2 WHEN 0 THEN '' ELSE 'key' || n % 1000 END, 'run' || n, 'run' || n || '/wait', n, CASE WHEN n % 100 > 0 THEN 1.0 END, n % 8
+FROM generate_series(1, {RUNS}) n;
 INSERT INTO perdure.notices (partition, run_id, from_run_id, body) SELECT partition, run_id, 'child', '' FROM perdure.runs;
 INSERT INTO perdure.commands (command_id, run_id, partition, put_at, body, answered_at)
 SELECT 'k' || run_id, run_id, partition, 1, '', CASE WHEN created_at > 2000 THEN created_at END FROM perdure.runs;
@@ -66,6 +74,7 @@ COUNTED: list[tuple[str, dict[str, Any], str]] = [
         "runs_by_tenant_id",
     ),
     ("count_runs", {"tenant": "small", **LIMIT}, "runs_by_tenant"),
+    ("count_triggers", {"tenant": "few"}, "triggers_pkey"),
     (
         "count_runs",
         {"tenant": "small", "by_end": True, "ended_since": 100.0, "bucket": 60.0, **LIMIT},
@@ -76,6 +85,7 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_run", RUNS_ASKED, "runs_pkey"),
     ("find_commit", RUN, "runs_pkey"),
     ("find_seqs", {"run_ids": ["run00000001", "run00000500"]}, "runs_pkey"),
+    ("lock_runs", {"run_ids": ["run00000001", "run00000500"]}, "runs_pkey"),
     ("find_outlines", {**RUNS_ASKED, "letter_state": "pending"}, "runs_pkey"),
     ("find_outlines", {**RUNS_ASKED, "letter_state": "pending"}, "dead_letters_by_run"),
     ("find_snapshot", RUNS_ASKED, "snapshots_pkey"),
@@ -87,6 +97,39 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_workflow_version", {"tenant": "default", "name": "flow7", "definition_hash": "d28"}, "workflows_pkey"),
     ("get_approval", {"id": "a77"}, "approvals_pkey"),
     ("get_dead_letter", {"id": "a77"}, "dead_letters_pkey"),
+    ("find_trigger", {"tenant": "tenant3", "name": "trigger13"}, "triggers_pkey"),
+    ("find_hook", {"hook": "hook77"}, "triggers_by_hook"),
+    ("list_triggers", {"tenant": "tenant3", "live": True, **LIMIT}, "triggers_pkey"),
+    (
+        "list_triggers",
+        {"tenant": "tenant3", "state": "active", "cursor_tenant": "tenant3", "cursor_name": "trigger2", **LIMIT},
+        "triggers_pkey",
+    ),
+    ("list_triggers", {"live": True, **LIMIT}, "triggers_pkey"),
+    ("read_occurrences", {"tenant": "tenant3", "topic": "event:3", "after": 500, **LIMIT}, "occurrences_by_topic"),
+    (
+        "read_occurrences",
+        {"tenant": "tenant3", "topic": "event:3", "key": "key3", "after": 500, "since": 1.0, **LIMIT},
+        "occurrences_by_key",
+    ),
+    ("list_topics", {"after": 5000, **LIMIT}, "occurrences_pkey"),
+    ("last_occurrence", {}, "occurrences_pkey"),
+    (
+        "list_subscribers",
+        {
+            "tenant": "tenant3",
+            "topic": "event:3",
+            "key": "key3",
+            "position": 10**6,
+            "at": 1.0,
+            "after": "run1",
+            **LIMIT,
+            **HALF,
+        },
+        "subscriptions_by_topic",
+    ),
+    ("prune_occurrences", {"before": 100.0}, "occurrences_by_age"),
+    ("read_subscriptions", {"run_id": "run77"}, "subscriptions_by_run"),
     ("get_definition", {"definition_hash": "d77"}, "definitions_pkey"),
     ("list_active_runs", {"after": "run00010000", **LIMIT}, "runs_active"),
     ("list_active_runs", {"after": "", **LIMIT, **HALF}, "runs_active"),
@@ -164,6 +207,7 @@ UNPLANNED = {
     "leave",
     "now",
     "put_command",
+    "put_occurrences",
     "put_definition",
     "raise_incarnation",
     "check_writable",
@@ -282,6 +326,9 @@ def everything(number: int, seq: int) -> Commit:
     run_id = f"run{number:08}" if seq else f"new{number}"
     approval = ApprovalRow(approval_id=f"new{number}", run_id=run_id, node="n", state="s", requested_at=1.0)
     letter = DeadLetterRow(dead_letter_id=f"new{number}", run_id=run_id, node="n", state="s", created_at=1.0)
+    trigger = TriggerRow(
+        name=f"new{number}", trigger_id=run_id, head=run_id, kind="webhook", state="active", workflow="w"
+    )
     return commit(
         run_id,
         seq,
@@ -293,6 +340,7 @@ def everything(number: int, seq: int) -> Commit:
         snapshot=Snapshot(3, 1, b""),
         approvals=(approval,),
         dead_letters=(letter,),
+        triggers=(trigger,),
         notices=(("parent", b""),),
         notices_consumed=(number,),
         command_answers=((f"krun{number:08}", b""),),

@@ -186,6 +186,17 @@ async def test_two_journals_that_append_the_same_runs_in_any_order_never_lock_ea
     assert await admin.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
 
 
+async def test_a_later_round_locks_no_run_that_comes_before_what_is_locked(journal, url):
+    await journal.append([commit("r1"), commit("r2")])
+    await journal.append([commit("r1", 1)])
+    stale, good = commit("r1", 1, commit_id="stale"), commit("r1", 2, commit_id="good")
+    async with asyncio.TaskGroup() as group, locked(url, "r1") as gate:
+        task = group.create_task(journal.append([stale, commit("r2", 1), good]))
+        await until_waiting(gate, 1)
+        await gate.execute("SELECT FROM perdure.runs WHERE run_id = 'r2' FOR UPDATE NOWAIT")
+    assert task.result() == [Conflict(2, "r1@1"), Accepted(2), Accepted(3)]
+
+
 async def test_of_many_starts_with_one_key_at_the_same_moment_one_makes_the_run(url, open_journal):
     journals = [await open_journal(url, writers=4) for _ in range(3)]
     for turn in range(10):

@@ -1,6 +1,7 @@
 """A full disk: the append is refused or unknown, nothing is half written, and with space it goes on."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,15 @@ def large(seq: int) -> Commit:
     return commit("r1", seq, events=(event(seq + 1, b"x" * 10_000),))
 
 
-async def limit_pages(journal: SqliteJournal, pages: int) -> None:
+async def limit_pages(journal: SqliteJournal, more: int) -> None:
+    """Let the file grow by so many pages more."""
     assert journal._writer is not None
-    await journal._writer.run(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+
+    def limit(connection: sqlite3.Connection) -> None:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0] + more
+        connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+
+    await journal._writer.run(limit)
 
 
 async def append_until_refused(journal: SqliteJournal) -> int:
@@ -31,7 +38,7 @@ async def append_until_refused(journal: SqliteJournal) -> int:
 
 async def test_a_full_database_refuses_the_whole_append_and_goes_on_when_there_is_room(tmp_path):
     journal = await SqliteJournal.open(tmp_path / "perdure.db")
-    await limit_pages(journal, 100)
+    await limit_pages(journal, 40)
     seq = await append_until_refused(journal)
     assert seq > 5
     assert (await journal.get_run("r1")).seq == seq

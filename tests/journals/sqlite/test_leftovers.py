@@ -23,8 +23,18 @@ def open_files(folder) -> set[str]:
     return {link for link in links if link.startswith(f"{os.path.realpath(folder)}/")}
 
 
+_before: set[threading.Thread] = set()
+"""Those of journals that other tests of the same process keep."""
+
+
+@pytest.fixture(autouse=True)
+def _note_threads():
+    _before.clear()
+    _before.update(threading.enumerate())
+
+
 def journal_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("perdure-journal")]
+    return [one.name for one in threading.enumerate() if one.name.startswith("perdure-journal") and one not in _before]
 
 
 async def test_close_leaves_nothing(tmp_path):
@@ -50,6 +60,7 @@ async def test_a_failed_opening_leaves_nothing(tmp_path):
         assert open_files(tmp_path) == set()
 
 
+@pytest.mark.slow
 async def test_threads_and_files_do_not_grow_with_use(tmp_path):
     journal = await SqliteJournal.open(tmp_path / "perdure.db", readers=2)
     seen = set()

@@ -142,6 +142,12 @@ def test_rule_02_a_late_success_is_heard_while_nobody_has_begun_the_next_attempt
     assert run.status == "completed"
 
 
+def test_rule_02_before_the_first_attempt_there_was_none_that_could_succeed():
+    run = start(node("a"))
+    run.complete("a", "forged", attempt=0)
+    assert run.state_of("a") == "queued"
+
+
 def test_rule_02_three_failures_of_the_handler_are_the_default():
     run = start(node("a"))
     for _ in range(2):
@@ -298,6 +304,28 @@ def test_a_step_that_is_delivered_again_is_not_done_again():
         keep(run, f"{name}{number}", number, name)
     assert run.get("a").checkpoint == {"data": None, "steps": {"x": "x1", "y": "y2"}}
     assert len(run.events("node.checkpointed")) == 2
+
+
+def test_rule_2_a_step_has_one_result():
+    run = start(node("a"))
+    keep(run, "first", 1, "x")
+    keep(run, "second", 2, "x")
+    run.lapse("a")
+    keep(run, "third", 1, "x")
+    keep(run, "uncounted", 0, "x")
+    assert run.get("a").checkpoint == {"data": None, "steps": {"x": "first"}}
+    assert len(run.events("node.checkpointed")) == 1
+
+
+def test_rule_2_a_step_is_done_anew_after_it_was_compensated():
+    run = start(node("a", compensator=UNDO), node("b", "a"), on_failure={"compensate": True})
+    keep(run, "first", 1, "x")
+    run.complete("a")
+    run.fail("b")
+    undone(run, "a")
+    run.tell(c.Retry)
+    keep(run, "again", 1, "x")
+    assert run.get("a").checkpoint == {"data": None, "steps": {"x": "again"}}
 
 
 def test_a_plain_checkpoint_leaves_the_results_of_steps():

@@ -338,3 +338,23 @@ def test_rule_26_what_an_approval_leads_to_anyway_goes_on_after_a_no():
     run.vote(run.ask("ask"), "reject")
     assert (run.state.state, run.state_of("pay")) == ("running", "queued")
     assert violations(run) == []
+
+
+@pytest.mark.parametrize("repair", ["requeue", "continue"])
+def test_rule_28_what_ran_after_a_yes_that_was_undone_is_not_repaired_past_a_no(repair):
+    """`pay` had run after the yes; asked again and refused, its join failed, and a requeue had it executed (seed 339508)."""
+    rest = (node("pay", "ask", join={"at_least": 1}, on_failure="park", compensator=UNDO), node("f"))
+    run = start(human("ask", compensator=UNDO), *rest, **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    run.complete("pay")
+    run.fail("f")
+    undone(run, "pay", "ask")
+    run.tell(c.Retry)
+    run.vote(run.ask("ask"), "reject")
+    assert (run.state_of("ask"), run.state_of("pay")) == ("failed", "parked")
+    if repair == "requeue":
+        run.requeue("pay")
+    else:
+        run.discard("pay", "continue")
+    assert run.refused.code == "join_failed"
+    assert violations(run) == []

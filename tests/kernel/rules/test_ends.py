@@ -7,9 +7,9 @@ import pytest
 from perdure.invariants import check
 from perdure.kernel import commands as c
 from perdure.kernel import continuations
+from perdure.kernel.decider import MAX_DEPTH
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Error, Wait
-from perdure.kernel.waits import MAX_DEPTH
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, UNDO, child, effects, end_child, items, node, start, undone
 

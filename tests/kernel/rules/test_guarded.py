@@ -95,6 +95,21 @@ def test_rule_39_nor_is_the_iteration_under_way_by_what_a_patch_put_before_a_new
     assert violations(run) == []
 
 
+def test_rule_39_a_node_that_a_patch_takes_out_of_a_loop_that_is_over_resolves_its_edges_anew():
+    """The end of the loop resolved them without it, and what is behind has run (seeds 6161 and 1051474)."""
+    head, wait = node("h"), human("sign")
+    run = start(head, node("x", "h", loop=again("h")), node("after", "x"), wait)
+    patch(run, head, node("p", "h"), node("x", "h", "p", loop=again("h")), node("after", "x", "p"), wait)
+    run.complete("h", scope=(1,))
+    run.complete("x", DONE, scope=(1,))
+    run.complete("after")
+    patch(run, head, node("x", "h", loop=again("h")), node("p", "x"), node("after", "x", "p"), wait)
+    assert run.refused is None, run.refused
+    run.complete("p")
+    assert run.state_of("after") == "completed"
+    assert violations(run) == []
+
+
 # -- repair --------------------------------------------------------------------------------------------------------------
 
 ONCE = {"effect": "at_most_once"}
@@ -213,6 +228,7 @@ def test_rule_39_the_head_of_a_loop_that_goes_back_from_a_failure_was_never_guar
     assert [found for event in run.journal for found in checker.feed(event)] == []
 
 
+@pytest.mark.slow
 def test_e6_a_run_too_large_for_the_proof_cannot_be_patched():
     """The proof is counted in steps, over all definitions and passes: nobody waits for it."""
     people = [human(f"ask{n}") for n in range(1_500)]

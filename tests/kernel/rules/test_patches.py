@@ -565,3 +565,13 @@ def test_rule_39_a_quorum_of_ways_counts_those_without_the_approval():
     guarded(run, *graph, node("pay", "ask", "x", "y", join={"at_least": 2}))
     patch(run, *graph, node("pay", "ask", "x", "y", join={"at_least": 3}))
     assert run.refused is None
+
+
+def test_rule_39_a_new_edge_into_a_node_behind_a_pending_approval_does_not_lead_around_it():
+    ask = {"id": "h", "type": "human", "config": {}, "rejection_path": ["no"]}
+    run = start(ask, node("pay", "h"), node("no", "h"))
+    approval = run.ask("h")
+    run.tell(c.Patch, ir=compiled(ask, node("pay", "h", "n1"), node("no", "h"), node("n1")))
+    assert run.refused.code == "patch_refused"
+    run.vote(approval, "reject")
+    assert run.state_of("pay") == "skipped"

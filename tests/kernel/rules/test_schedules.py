@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from perdure.kernel import commands as c
 from perdure.kernel import triggers
 from tests.kernel.mailboxes import trigger
@@ -193,6 +195,20 @@ def test_rule_58_pages_of_a_backfill_follow_each_other(monkeypatch):
     assert run.state.timers["trigger:receive"].due_at == 1_000_020.0
 
 
+def test_rule_50_one_decision_parks_a_portion_and_the_next_ones_the_rest():
+    """Each moment of a backfill may start when the one before it is done with, so each is a question and a decision begun anew."""
+    run = trigger()
+    run.schedule(workflow="")
+    run.tell(c.Backfill, since=993_960.0, until=999_960.0)
+    parked = [len(run.box.parked)]
+    while run.state.timers["trigger:receive"].due_at <= run.now:
+        run.do(c.FireTimer(at=run.now, timer="trigger:receive"))
+        parked.append(len(run.box.parked))
+    assert parked == [20, 40, 60, 80, 100]
+    assert (len(run.box.parked), len(run.box.waiting), run.runs) == (100, 0, [])
+    assert run.box.lanes[1].cursor == 999_960.0
+
+
 def test_rule_58_a_paused_trigger_asks_for_no_page():
     run = trigger()
     run.schedule()
@@ -238,3 +254,27 @@ def test_rule_59_failures_in_a_row_pause_the_trigger():
         assert run.status == "running"
         run.end(*run.box.open, state=state)
     assert (run.status, run.state.pauses) == ("paused", {"failures": "trigger"})
+
+
+@pytest.mark.parametrize(
+    ("catchup", "within", "made"),
+    [("latest", 86_400.0, [5]), ("all", 86_400.0, [1, 2, 3, 4, 5]), ("all", 100.0, [4, 5]), ("none", 0.0, [5])],
+)
+def test_rule_55_resuming_makes_up_for_a_pause_only_if_asked_to_and_then_as_for_what_was_missed(catchup, within, made):
+    for asked in (False, True):
+        run = trigger(now=1_000_020.0)  # moments are at …020, …080 and so on
+        run.schedule(60.0, catchup=catchup, within=within, overlap="buffer", open=10)
+        run.tell(c.Pause)
+        for _ in range(2):  # some pass while its timer is looked after, others while nobody is there
+            run.pass_time(60)
+        run.now += 180
+        run.tell(c.Resume, catch_up=asked)
+        run.pass_time(0.5)
+        moments = [round((float(start.item) - 1_000_020) / 60) for start in run.started]
+        assert moments == (made if asked else [])
+        run.tell(c.Pause)
+        run.tell(c.Resume, catch_up=True)
+        assert len(run.started) == len(made) * asked
+        run.started.clear()
+        run.pass_time(60)
+        assert [round((float(start.item) - 1_000_020) / 60) for start in run.started] == [6]

@@ -5,9 +5,10 @@ import msgspec
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import hand_out, outstanding, triggers
-from perdure.kernel.mailbox import Over, Policy
+from perdure.kernel.mailbox import MOST_BYTES, Over, Policy
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error, Fired, Wait
+from tests.attack.marks import attack
 from tests.kernel.driver import Run, compiled
 from tests.kernel.mailboxes import IR_HASH, trigger
 from tests.kernel.rules.graphs import effects, node, start
@@ -61,6 +62,29 @@ def test_rule_45_a_full_mailbox_takes_nothing_and_one_key_takes_a_tenth():
     run.deliver("last")
     assert run.refused.code == "trigger_full"
     assert len(run.box.waiting) == 20
+
+
+@attack("X28", "items that are few and take all memory")
+def test_rule_45_what_waits_has_a_sum_of_bytes_too_and_a_source_is_not_asked_while_that_is_full():
+    run = trigger()
+    run.webhook(open=1)
+    half = MOST_BYTES // 2
+    run.deliver("a", size=half)
+    run.deliver("b", size=half)
+    run.deliver("c", size=half)
+    run.deliver("d", size=1)
+    assert run.refused.code == "trigger_full"
+    assert (run.box.bytes, len(run.box.waiting)) == (2 * half, 2)
+    run.end(*run.box.open)
+    run.deliver("d", size=half)
+    assert run.box.bytes == 2 * half
+    polled = trigger()
+    polled.table(open=1)
+    items = tuple(c.Delivered(id=name, size=half) for name in ("a", "b", "c"))
+    polled.receive("c", items=items)
+    assert (polled.polls, polled.box.bytes) == ([], 2 * half)
+    polled.end(*polled.box.open)
+    assert (polled.polls, polled.box.bytes) == ([3], half)
 
 
 def test_rule_46_items_start_in_order_as_far_as_the_limit_allows():

@@ -40,7 +40,7 @@ async def test_a_worker_hears_that_its_checkpoint_is_refused(keyring, opened):
     await transport.acknowledge([one.receipt for one in deliveries], refused)
     with pytest.raises(CheckpointsRefused) as caught:
         await soon(reporting)
-    assert caught.value.task_ids == {said[0].task_id}
+    assert caught.value.names == {said[0].task_id}
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 // The one way to ask the server. What may be asked, and what is answered, is typed by the server's own document.
 import { signal } from "@preact/signals";
 import { base } from "../router.ts";
-import { parse } from "./exact.ts";
+import { parse, write } from "./exact.ts";
 import type { components, paths } from "./schema.ts";
 
 export type Schemas = components["schemas"];
@@ -28,6 +28,9 @@ interface Given<K> {
   readonly query?: Part<K, "query">;
   readonly body?: Body<K>;
   readonly signal?: AbortSignal;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** A body that is sent as it is; its type is among the headers. */
+  readonly raw?: string | undefined;
 }
 
 /** The server said no, and why. */
@@ -86,10 +89,11 @@ export async function ask<K extends Known>(key: K, given: Given<K> = {}, etag?: 
   const headers: Record<string, string> = { Accept: "application/json", "X-Perdure-Request": "1" };
   if (given.body !== undefined) headers["Content-Type"] = "application/json";
   if (etag) headers["If-None-Match"] = etag;
+  Object.assign(headers, given.headers);
   const response = await send(addressOf(key, given), {
     method: key.slice(0, key.indexOf(" ")),
     headers,
-    body: given.body === undefined ? undefined : JSON.stringify(given.body),
+    body: given.raw ?? (given.body === undefined ? undefined : write(given.body)),
     signal: given.signal,
     cache: "no-store",
   });

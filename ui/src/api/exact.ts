@@ -34,3 +34,12 @@ export function print(value: unknown, indent = ""): string {
   if (entries.length === 0) return "{}";
   return `{\n${entries.map(([name, one]) => `${more}${JSON.stringify(name)}: ${print(one, more)}`).join(",\n")}\n${indent}}`;
 }
+
+/** A value as one line of JSON; numbers that JavaScript cannot hold keep their digits, what is undefined is left out. */
+export function write(value: unknown): string {
+  if (value instanceof Exact) return value.text;
+  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
+  if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;
+  const entries = Object.entries(value).filter(([, one]) => one !== undefined);
+  return `{${entries.map(([name, one]) => `${JSON.stringify(name)}:${write(one)}`).join(",")}}`;
+}

@@ -10,8 +10,8 @@ export interface Loaded<T> {
   readonly stop: () => void;
 }
 
-/** Read anew whenever `key` changes. What was read before is kept until the new answer is there, unless the key is another. */
-export function useLoad<T>(key: string, read: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+/** Read anew whenever `key` or `again` changes. What was read before is kept until the new answer is there, unless the key is another. */
+export function useLoad<T>(key: string, read: (signal: AbortSignal) => Promise<T>, again = 0): Loaded<T> {
   const data = useSignal<T | undefined>(undefined);
   const error = useSignal<unknown>(undefined);
   const busy = useSignal(true);
@@ -41,7 +41,7 @@ export function useLoad<T>(key: string, read: (signal: AbortSignal) => Promise<T
       },
     );
     return () => aborter.abort();
-  }, [key, turn.value]);
+  }, [key, turn.value, again]);
   return {
     data,
     error,

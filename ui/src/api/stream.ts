@@ -54,9 +54,16 @@ const HIDDEN_SECONDS = 5;
 const LONGEST_PAUSE_SECONDS = 30;
 const FRAMES_AT_ONCE = 2000;
 
-/** Follow a run from the event after `after`. Returns what ends it. */
-export function followRun(runId: string, after: number, listener: Listener): () => void {
+export interface Following {
+  /** Log lines are shown from this position on: from now on they come too. */
+  readonly withLogs: (position: number) => void;
+  readonly end: () => void;
+}
+
+/** Follow a run from the event after `after`. */
+export function followRun(runId: string, after: number, listener: Listener): Following {
   let last = after;
+  let lines: number | undefined;
   let pause = 1;
   let aborter: AbortController | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -68,7 +75,8 @@ export function followRun(runId: string, after: number, listener: Listener): () 
     aborter = own;
     listener.onState("connecting");
     try {
-      const query = { after: last, with: "working" };
+      const wanted = lines === undefined ? "working" : "working,logs";
+      const query = { after: last, outputs: false, with: wanted, logs_after: lines };
       const address = addressOf("GET /api/v1/runs/{run_id}/stream", { path: { run_id: runId }, query });
       const response = await send(address, {
         signal: own.signal,
@@ -114,7 +122,11 @@ export function followRun(runId: string, after: number, listener: Listener): () 
 
   let hasEnded = false;
   function isNew(frame: Frame): boolean {
-    if (!frame.id) return true;
+    if (!frame.id) {
+      // A stream that is opened again goes on after the last line that came.
+      if (frame.event === "log") lines = (readData(frame) as { position: number }).position;
+      return true;
+    }
     const seq = Number(frame.id);
     if (seq <= last) return false;
     last = seq;
@@ -146,6 +158,15 @@ export function followRun(runId: string, after: number, listener: Listener): () 
     } else void connect();
   }
 
+  function withLogs(position: number): void {
+    if (lines !== undefined || ended) return;
+    lines = position;
+    if (!aborter) return;
+    aborter.abort();
+    aborter = undefined;
+    void connect();
+  }
+
   function leave(): void {
     ended = true;
     clearTimeout(timer);
@@ -157,7 +178,7 @@ export function followRun(runId: string, after: number, listener: Listener): () 
   document.addEventListener("visibilitychange", onVisibility);
   addEventListener("pagehide", leave);
   void connect();
-  return leave;
+  return { withLogs, end: leave };
 }
 
 export function readData(frame: Frame): unknown {

@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import type { Fates } from "../film/film.ts";
 import type { NodeView } from "../screens/run/store.ts";
 import { theme } from "../shell/theme.ts";
 import { words } from "../words/en.ts";
@@ -11,12 +12,15 @@ import { GraphView } from "./view.ts";
 interface Given {
   drawing: Drawing;
   nodes: ReadonlyMap<string, NodeView>;
+  /** What became of the edges, where that is known better than by the nodes. */
+  fates?: Fates | undefined;
   chosen: string;
   onChoose: (id: string) => void;
   view: RefObject<GraphView | null>;
+  label?: string;
 }
 
-export function Canvas({ drawing, nodes, chosen, onChoose, view }: Given) {
+export function Canvas({ drawing, nodes, fates, chosen, onChoose, view, label = words.run.graph.label }: Given) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const dragging = useSignal(false);
   useEffect(() => {
@@ -40,7 +44,7 @@ export function Canvas({ drawing, nodes, chosen, onChoose, view }: Given) {
     };
   }, []);
   useEffect(() => view.current?.show(drawing), [drawing]);
-  useEffect(() => view.current?.mark(nodes), [nodes]);
+  useEffect(() => view.current?.mark(nodes, fates), [nodes, fates]);
   useEffect(() => view.current?.recolour(), [theme.value]);
   useEffect(() => {
     if (!view.current) return;
@@ -53,7 +57,7 @@ export function Canvas({ drawing, nodes, chosen, onChoose, view }: Given) {
       ref={canvas}
       class={dragging.value ? "dragging" : ""}
       role="img"
-      aria-label={`${words.run.graph.label}. ${words.run.graph.keyboard}`}
+      aria-label={`${label}. ${words.run.graph.keyboard}`}
       data-nodes={drawing.boxes.length}
     />
   );

@@ -17,11 +17,14 @@ interface Given {
   /** What a node leads to, and what leads to it. */
   onward: ReadonlyMap<string, readonly string[]>;
   back: ReadonlyMap<string, readonly string[]>;
+  /** Nodes have no states: only marks are shown. */
+  plain?: boolean;
+  onKey?: ((event: KeyboardEvent, id: string) => void) | undefined;
 }
 
 const PROBLEMS = new Set(["failed", "parked", "held"]);
 
-export function Outline({ ids, nodes, chosen, onFocus, onOpen, onward, back }: Given) {
+export function Outline({ ids, nodes, chosen, onFocus, onOpen, onward, back, plain = false, onKey }: Given) {
   const list = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(400);
@@ -62,11 +65,15 @@ export function Outline({ ids, nodes, chosen, onFocus, onOpen, onward, back }: G
       ArrowUp: () => move(at.value - 1),
       ArrowRight: () => move(index(onward.get(here)?.[0])),
       ArrowLeft: () => move(index(back.get(here)?.[0])),
+      "]": () => move(index(onward.get(here)?.[0])),
+      "[": () => move(index(back.get(here)?.[0])),
       Home: () => move(0),
       End: () => move(ids.length - 1),
       Enter: () => onOpen(here),
       n: () => move(problem()),
     };
+    onKey?.(event, here);
+    if (event.defaultPrevented) return;
     const action = wanted[event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -108,7 +115,7 @@ export function Outline({ ids, nodes, chosen, onFocus, onOpen, onward, back }: G
               }}
             >
               <Foreign text={id} className="outline-id" />
-              <StateMark state={nodes.get(id)?.state ?? "pending"} small />
+              {(!plain || nodes.has(id)) && <StateMark state={nodes.get(id)?.state ?? "pending"} small />}
             </div>
           );
         })}

@@ -1,4 +1,5 @@
 // The drawing of a graph as data: boxes and lines with the places that the server gave them, found by where they are.
+import type { Fate } from "../film/film.ts";
 import type { NodeView } from "../screens/run/store.ts";
 
 export interface Rect {
@@ -33,8 +34,6 @@ export interface Drawing {
   readonly boxes: readonly Box[];
   readonly wires: readonly Wire[];
 }
-
-export type Fate = "taken" | "skipped" | "open";
 
 const ENDED = new Set(["completed", "failed", "skipped", "cancelled", "upstream_failed", "compensated"]);
 

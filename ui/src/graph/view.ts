@@ -1,15 +1,19 @@
 // The graph on a canvas: it draws only what is in view, and only when something changed.
+import type { Fate, Fates } from "../film/film.ts";
 import { groupOf, MARKS } from "../kit/states.ts";
 import type { NodeView } from "../screens/run/store.ts";
 import { words } from "../words/en.ts";
 import { ICONS } from "./icons.ts";
-import { type Box, boundsOf, contains, type Drawing, type Fate, fateOf, Grid, type Rect, type Wire } from "./model.ts";
+import { type Box, boundsOf, contains, type Drawing, fateOf, Grid, type Rect, type Wire } from "./model.ts";
 import { type Palette, readPalette } from "./palette.ts";
+import { cutToFit } from "./text.ts";
 
 const CELL = 600;
 const MOST_WIRES_FAR = 6000;
 const LEAST_SCALE = 0.02;
 const MOST_SCALE = 3;
+/** What a stack shows of its nodes. */
+const LOUDEST: readonly string[] = "failed parked running queued retrying held waiting pending".split(" ");
 const SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Open Sans", sans-serif';
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
@@ -18,6 +22,7 @@ export class GraphView {
   readonly #pen: CanvasRenderingContext2D;
   #drawing: Drawing = { width: 0, height: 0, boxes: [], wires: [] };
   #nodes: ReadonlyMap<string, NodeView> = new Map();
+  #fates: Fates | undefined;
   #boxes = new Grid<Box>(CELL);
   #wires = new Grid<Wire>(CELL);
   #paths = new Map<Wire, Path2D>();
@@ -58,8 +63,10 @@ export class GraphView {
     this.redraw();
   }
 
-  mark(nodes: ReadonlyMap<string, NodeView>): void {
+  /** What the nodes are, and what became of the edges; without the latter it is read from the nodes. */
+  mark(nodes: ReadonlyMap<string, NodeView>, fates?: Fates): void {
     this.#nodes = nodes;
+    this.#fates = fates;
     this.redraw();
   }
 
@@ -188,7 +195,7 @@ export class GraphView {
     let index = 0;
     for (const wire of wires) {
       if (index++ % step) continue;
-      const fate = this.#nodes.size ? fateOf(wire, this.#nodes) : "open";
+      const fate = this.#fateOf(wire);
       const colour = this.#wireColour(wire, fate);
       pen.globalAlpha = fate === "skipped" ? 0.4 : fate === "open" ? 0.75 : 1;
       pen.strokeStyle = colour;
@@ -200,6 +207,11 @@ export class GraphView {
     }
     pen.setLineDash([]);
     pen.globalAlpha = 1;
+  }
+
+  #fateOf(wire: Wire): Fate {
+    if (this.#fates) return this.#fates(wire.from, wire.to);
+    return this.#nodes.size ? fateOf(wire, this.#nodes) : "open";
   }
 
   #wireColour(wire: Wire, fate: Fate): string {
@@ -240,24 +252,18 @@ export class GraphView {
     const lines = label.split("\n");
     const height = (at.height - 6) / Math.max(1, Math.round((at.height - 6) / 14));
     for (const [index, line] of lines.entries())
-      pen.fillText(this.#cut(line, at.width - 8), at.x + at.width / 2, at.y + 3 + height * (index + 0.5) + 3.8);
+      pen.fillText(
+        cutToFit(this.#pen, line, at.width - 8),
+        at.x + at.width / 2,
+        at.y + 3 + height * (index + 0.5) + 3.8,
+      );
     pen.textAlign = "start";
   }
 
   #stateOf(box: Box): string {
     if (!box.members.length) return this.#nodes.get(box.id)?.state ?? "";
-    const order: readonly string[] = [
-      "failed",
-      "parked",
-      "running",
-      "queued",
-      "retrying",
-      "held",
-      "waiting",
-      "pending",
-    ];
     const found = new Set<string>(box.members.map((member) => this.#nodes.get(member)?.state ?? ""));
-    return order.find((state) => found.has(state)) ?? this.#nodes.get(box.members[0]!)?.state ?? "";
+    return LOUDEST.find((state) => found.has(state)) ?? this.#nodes.get(box.members[0]!)?.state ?? "";
   }
 
   #drawFar(boxes: ReadonlySet<Box>): void {
@@ -337,7 +343,7 @@ export class GraphView {
     const pen = this.#pen;
     const left = box.place.x + 40.6;
     const room = box.place.width - 46;
-    const words_ = state ? (words.states[state] ?? state) : "";
+    const words_ = words.states[state] ?? state;
     const second = this.#scale >= 0.55;
     const middle = box.place.y + box.place.height / 2;
     pen.font = `600 13px ${SANS}`;
@@ -345,12 +351,12 @@ export class GraphView {
     const title = box.members.length ? words.run.graph.stack(box.members.length) : box.id;
     const lines = second ? this.#linesOf(box, words_) : [];
     let y = middle - (lines.length * 14.7) / 2 + 4.5;
-    pen.fillText(this.#cut(title, room), left, y);
+    pen.fillText(cutToFit(this.#pen, title, room), left, y);
     for (const line of lines) {
       y += 14.7;
       pen.font = line === words_ ? `600 11px ${SANS}` : `11px ${SANS}`;
       pen.fillStyle = line === words_ ? colour : this.#palette.soft;
-      pen.fillText(this.#cut(line, room), left, y);
+      pen.fillText(cutToFit(this.#pen, line, room), left, y);
     }
   }
 
@@ -385,16 +391,5 @@ export class GraphView {
     pen.lineJoin = "round";
     pen.stroke(this.#icons.get(name)!);
     pen.restore();
-  }
-
-  #cut(text: string, room: number): string {
-    if (this.#pen.measureText(text).width <= room) return text;
-    let [low, high] = [0, Math.min(text.length, 200)];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if (this.#pen.measureText(`${text.slice(0, middle)}…`).width <= room) low = middle;
-      else high = middle - 1;
-    }
-    return `${text.slice(0, low)}…`;
   }
 }

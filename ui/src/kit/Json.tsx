@@ -54,7 +54,7 @@ function Branch({ value, depth }: { value: object; depth: number }) {
     ? Array.from({ length: Math.min(count, shown.value) }, (_, index) => String(index))
     : (entries as string[]).slice(0, shown.value);
   return (
-    <span class="branch">
+    <span class="j-branch">
       <button type="button" class="fold" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
         {left}
         {!open.value && (

@@ -2,7 +2,8 @@
 import { signal } from "@preact/signals";
 import { words } from "../words/en.ts";
 
-export type Zone = "local" | "utc";
+/** `local`, `utc`, or the name of a zone, such as `Asia/Kolkata`. */
+export type Zone = string;
 
 const kept = typeof localStorage === "undefined" ? null : readKept();
 
@@ -14,7 +15,24 @@ function readKept(): string | null {
   }
 }
 
-export const zone = signal<Zone>(kept === "utc" ? "utc" : "local");
+export const isZone = (name: string): boolean => {
+  if (name === "local" || name === "utc") return true;
+  try {
+    return Boolean(new Intl.DateTimeFormat("en-GB", { timeZone: name }));
+  } catch {
+    return false;
+  }
+};
+
+/** `tz=` in an address wins: whoever follows a link sees the times that its sender saw. */
+const linked = typeof location === "undefined" ? null : new URLSearchParams(location.search).get("tz");
+
+function firstZone(): Zone {
+  const asked = linked?.toLowerCase() === "utc" ? "utc" : linked;
+  return [asked, kept].find((name) => name && isZone(name)) ?? "local";
+}
+
+export const zone = signal<Zone>(firstZone());
 
 export function keepZone(value: Zone): void {
   zone.value = value;
@@ -27,7 +45,7 @@ export function keepZone(value: Zone): void {
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-function format(style: "clock" | "day" | "full", where: Zone | string): Intl.DateTimeFormat {
+function format(style: "clock" | "minute" | "date" | "day" | "full", where: Zone): Intl.DateTimeFormat {
   const key = `${style} ${where}`;
   let found = formats.get(key);
   if (!found) {
@@ -35,6 +53,8 @@ function format(style: "clock" | "day" | "full", where: Zone | string): Intl.Dat
     const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
     const options: Record<typeof style, Intl.DateTimeFormatOptions> = {
       clock: { ...clock, timeZone },
+      minute: { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone },
+      date: { day: "numeric", month: "short", timeZone },
       day: { day: "numeric", month: "short", year: "numeric", timeZone },
       full: {
         ...clock,
@@ -53,20 +73,28 @@ function format(style: "clock" | "day" | "full", where: Zone | string): Intl.Dat
 }
 
 /** `09:24:51`, with the day where it is not today's. */
-export function shownTime(at: number, where: Zone | string, now: number): string {
+export function shownTime(at: number, where: Zone, now: number): string {
   const date = new Date(at * 1000);
   const day = format("day", where).format(date);
   const clock = format("clock", where).format(date);
   return day === format("day", where).format(new Date(now * 1000)) ? clock : `${day}, ${clock}`;
 }
 
-export function clockWithMilliseconds(at: number, where: Zone | string): string {
+/** `09:24`, with the day where it is not today's: for axes. */
+export function shownMinute(at: number, where: Zone, now: number): string {
+  const date = new Date(at * 1000);
+  const day = format("date", where).format(date);
+  const clock = format("minute", where).format(date);
+  return day === format("date", where).format(new Date(now * 1000)) ? clock : `${day}, ${clock}`;
+}
+
+export function clockWithMilliseconds(at: number, where: Zone): string {
   const milliseconds = String(Math.floor((at * 1000) % 1000)).padStart(3, "0");
   return `${format("clock", where).format(new Date(at * 1000))}.${milliseconds}`;
 }
 
 /** Everything about a moment, for whoever wants to know it exactly. */
-export function exactTime(at: number, where: Zone | string): string {
+export function exactTime(at: number, where: Zone): string {
   return `${format("full", where).format(new Date(at * 1000))} · ${new Date(at * 1000).toISOString()}`;
 }
 

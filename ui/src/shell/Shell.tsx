@@ -1,17 +1,34 @@
 // The frame around every screen: rail, top bar, banners, and the error of a screen that broke.
 import { signal, useSignal } from "@preact/signals";
-import { Component, type ComponentChildren } from "preact";
+import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
-import { call, type Schemas, silentSince } from "../api/call.ts";
+import { call, silentSince } from "../api/call.ts";
+import { pulse } from "../api/load.ts";
 import { Dialog, Foreign, Icon } from "../kit/basics.tsx";
-import { keepZone, shownTime, type Zone, zone } from "../kit/time.ts";
+import { keepZone, shownTime, zone } from "../kit/time.ts";
 import { go, href, place } from "../router.ts";
-import { words } from "../words/en.ts";
+import { number, words } from "../words/en.ts";
 import { boot, staleBuild } from "./boot.ts";
+import "./density.ts";
 import { keepLetters, letters, onKeys } from "./keys.ts";
+import { me, readMe } from "./me.ts";
+import { overview, readOverview } from "./overview.ts";
 import { keepTheme, type Theme, theme } from "./theme.ts";
 
+const HOME = "M2.500 7.500L8 2.500l5.500 5M4 6.500v7h3v-4h2v4h3v-7";
+const WORKFLOWS = "M2.500 3h4v4h-4zM9.500 9h4v4h-4zM4.500 7v4h5";
 const RUNS = "M2.500 4h.1M2.500 8h.1M2.500 12h.1M5.500 4h8M5.500 8h8M5.500 12h8";
+
+const LETTERS = "M2.500 4h11v8h-11zM2.500 4.500l5.500 4 5.500-4M6 14.500l4 0";
+const APPROVALS =
+  "M5.500 8.500l2 2 4-4.500M3 2.500h10a.5.5 0 0 1 .5.5v10a.5.5 0 0 1-.5.5H3a.5.5 0 0 1-.5-.5V3a.5.5 0 0 1 .5-.5";
+const WORKERS = "M2.500 3.500h11v4h-11zM2.500 9.500h11v4h-11zM5 5.500h.1M5 11.500h.1";
+const TRIGGERS = "M9 2L3.500 9h4L7 14l5.500-7h-4z";
+const ADMIN = "M8 2l5 2v4c0 3-2 5-5 6-3-1-5-3-5-6V4z";
+const SETTINGS = "M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6M10 3.500v3M6 9.500v3";
+const SEARCH = "M7 2.500a4.500 4.500 0 1 0 0 9 4.500 4.500 0 1 0 0-9M10.500 10.500l3 3";
+
+const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
 /** Seconds to the next try after the server went silent; screens that ask again and again say so here. */
 export const nextTry = signal<number | undefined>(undefined);
@@ -39,13 +56,20 @@ class Guard extends Component<{ children: ComponentChildren; path: string }, { p
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const help = useSignal(false);
+  useCounts();
   useEffect(
     () =>
       onKeys({
         "?": () => {
           help.value = true;
         },
+        "g h": () => go(href("/")),
         "g r": () => go(href("/runs")),
+        "g a": () => go(href("/approvals")),
+        "g d": () => go(href("/dead-letters")),
+        "g w": () => go(href("/workflows")),
+        "g q": () => go(href("/workers")),
+        "g t": () => go(href("/triggers")),
       }),
     [],
   );
@@ -55,17 +79,18 @@ export function Shell({ children }: { children: ComponentChildren }) {
         {words.skip}
       </a>
       <header class="top">
-        <a class="brand" href={href("/runs")}>
+        <a class="brand" href={href("/")}>
           <img src={href(`/assets/${document.documentElement.dataset.build}/icon.svg`)} alt="" width={24} height={24} />
           <span>{words.product}</span>
         </a>
+        {place.value.path !== "/login" && <FindButton />}
         <div class="tools">
           <Who />
           <Choice
             label={words.top.time}
             value={zone.value}
-            choices={words.top.times}
-            onChoose={(value) => keepZone(value as Zone)}
+            choices={zone.value in words.top.times ? words.top.times : { ...words.top.times, [zone.value]: zone.value }}
+            onChoose={keepZone}
           />
           <Choice
             label={words.top.theme}
@@ -87,17 +112,111 @@ export function Shell({ children }: { children: ComponentChildren }) {
         </div>
       </header>
       <nav class="rail" aria-label={words.nav.label}>
-        <a href={href("/runs")} aria-current={place.value.path.startsWith("/runs") ? "page" : undefined}>
-          <Icon path={RUNS} />
-          <span>{words.nav.runs}</span>
-        </a>
+        <Rail path="/" icon={HOME} label={words.nav.home} />
+        <Rail path="/runs" icon={RUNS} label={words.nav.runs} />
+        <Rail path="/workflows" icon={WORKFLOWS} label={words.nav.workflows} />
+        <Rail path="/approvals" icon={APPROVALS} label={words.nav.approvals} count={overview.value?.approvals} />
+        <Rail path="/dead-letters" icon={LETTERS} label={words.nav.letters} count={overview.value?.dead_letters} />
+        <Rail path="/workers" also="/queues" icon={WORKERS} label={words.nav.workers} />
+        <Rail path="/triggers" also="/schedules" icon={TRIGGERS} label={words.nav.triggers} />
+        <Rail path="/admin/keys" also="/admin" icon={ADMIN} label={words.nav.admin} />
+        <Rail path="/settings" icon={SETTINGS} label={words.nav.settings} />
       </nav>
       <Banners />
       <main id="content" tabIndex={-1}>
         <Guard path={place.value.path}>{children}</Guard>
       </main>
+      {place.value.path !== "/login" && <Finder />}
       {help.value && <Help onClose={() => (help.value = false)} />}
     </>
+  );
+}
+
+interface Led {
+  path: string;
+  also?: string;
+  icon: string;
+  label: string;
+  /** How many wait there. */
+  count?: { readonly total: number; readonly capped: boolean } | null | undefined;
+}
+
+function Rail({ path, also = path, icon, label, count }: Led) {
+  const at = place.value.path;
+  const isBelow = at.startsWith(`${path}/`) || at === also || at.startsWith(`${also}/`);
+  const isHere = at === path || (path !== "/" && isBelow);
+  const waiting = count?.total ? `${number(count.total)}${count.capped ? "+" : ""}` : "";
+  return (
+    <a href={href(path)} aria-current={isHere ? "page" : undefined}>
+      <Icon path={icon} />
+      <span>{label}</span> {waiting && <b class="number">{waiting}</b>}
+    </a>
+  );
+}
+
+const COUNT_SECONDS = 15;
+
+/** The counts beside the screens; the first screen reads them by itself. */
+function useCounts(): void {
+  const known = boot.value?.auth === "open" || me.value !== undefined;
+  const isRead = known && place.value.path !== "/" && place.value.path !== "/login";
+  useEffect(() => {
+    if (!isRead) return;
+    const read = async () => void (await readOverview("24h"));
+    if (!overview.peek()) void read().catch(() => {}); // the screen itself says when nobody answers
+    return pulse(COUNT_SECONDS, read, () => {}).stop;
+  }, [isRead]);
+}
+
+/** The search: loaded when it is first asked for. */
+const isFinding = signal(false);
+
+function beginToFind(): void {
+  isFinding.value = true;
+}
+
+function Finder() {
+  const found = useSignal<ComponentType<{ onClose: () => void }> | undefined>(undefined);
+  const isOpen = isFinding.value;
+  useEffect(() => {
+    if (isOpen && !found.value)
+      import("./Palette.tsx").then(
+        (made) => {
+          found.value = made.default;
+        },
+        () => {
+          isFinding.value = false; // the banner says that the server does not answer
+        },
+      );
+  }, [isOpen]);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey) || event.altKey || event.shiftKey)
+        return;
+      if (document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      beginToFind();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
+  const Found = found.value;
+  return isOpen && Found ? (
+    <Found
+      onClose={() => {
+        isFinding.value = false;
+      }}
+    />
+  ) : null;
+}
+
+function FindButton() {
+  return (
+    <button type="button" class="find" onClick={beginToFind} aria-keyshortcuts="Meta+K Control+K">
+      <Icon path={SEARCH} />
+      <span>{words.top.search}</span>
+      <kbd>{isMac ? words.top.searchKeys.mac : words.top.searchKeys.other}</kbd>
+    </button>
   );
 }
 
@@ -123,16 +242,10 @@ function Banners() {
 }
 
 function Who() {
-  const me = useSignal<Schemas["Me"] | undefined>(undefined);
   const mode = boot.value?.auth;
   useEffect(() => {
     if (mode === undefined || mode === "open" || place.peek().path === "/login") return;
-    call("GET /api/v1/me").then(
-      (found) => {
-        me.value = found;
-      },
-      () => {}, // the screen itself says that nobody is logged in
-    );
+    void readMe();
   }, [mode]);
   if (mode === "open") return <span class="who">{words.top.local}</span>;
   if (!me.value) return null;

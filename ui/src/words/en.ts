@@ -4,7 +4,7 @@ const plurals = new Intl.PluralRules("en");
 const numbers = new Intl.NumberFormat("en");
 
 /** `count` with the word that fits it. */
-function many(count: number, one: string, other: string): string {
+export function many(count: number, one: string, other: string): string {
   return `${numbers.format(count)} ${plurals.select(count) === "one" ? one : other}`;
 }
 
@@ -20,13 +20,28 @@ export const words = {
   cancel: "Cancel",
   reload: "Reload",
   show: "Show",
-  nav: { label: "Screens", runs: "Runs" },
+  lacks: (permission: string) =>
+    `You need the permission ${permission} for this. Who manages the keys of this server can give it.`,
+  nav: {
+    label: "Screens",
+    home: "Home",
+    runs: "Runs",
+    workflows: "Workflows",
+    approvals: "Approvals",
+    letters: "Dead letters",
+    workers: "Workers",
+    triggers: "Triggers",
+    admin: "Admin",
+    settings: "Settings",
+  },
   top: {
     theme: "Theme",
     themes: { auto: "As the system", light: "Light", dark: "Dark" },
     time: "Time",
     times: { local: "Local time", utc: "UTC" },
     keys: "Keyboard",
+    search: "Search",
+    searchKeys: { mac: "⌘K", other: "Ctrl K" },
     who: (name: string, tenant: string) => `${name}, tenant ${tenant}`,
     local: "local, this machine",
   },
@@ -49,6 +64,9 @@ export const words = {
     upstream_failed: "not reached",
     skipped: "skipped",
     compensated: "compensated",
+    added: "added",
+    removed: "removed",
+    changed: "changed",
     crashed: "crashed",
     handed_back: "handed back",
   } as Readonly<Record<string, string>>,
@@ -84,7 +102,7 @@ export const words = {
     open: "This server lets every user of this machine in; there is nothing to log in to.",
     out: "Log out",
   },
-  noScreen: { title: "There is no screen at this address", next: "All runs" },
+  noScreen: { title: "There is no screen at this address", next: "Home" },
   time: {
     zoneLocal: "local",
     zoneUtc: "UTC",
@@ -97,13 +115,20 @@ export const words = {
     title: "Keyboard",
     rows: [
       ["?", "this list"],
-      ["g then r", "runs"],
+      ["⌘K or Ctrl K", "search"],
+      ["g then h, r, w, a, d, q, t", "home, runs, workflows, approvals, dead letters, workers and queues, triggers"],
       ["/", "filter the list, or find a node"],
       ["j, k", "down and up in a list"],
+      ["x", "select a run of the list"],
       ["Enter", "open"],
-      ["1 to 4", "graph, journal, values, logs of a run"],
+      ["1 to 6", "graph, timeline, journal, values, logs, children of a run"],
       ["o", "outline of the graph"],
       ["+, −, 0", "zoom in, zoom out, fit the graph"],
+      ["[, ]", "one event back and on in the past of a run; along an edge in the outline"],
+      ["{, }", "one step back and on"],
+      ["Space", "play, while the slider has the focus"],
+      ["l", "live: the run as it is now"],
+      [".", "what can be done with a run"],
       ["Escape", "close, or back"],
     ] as readonly (readonly [string, string])[],
     letters: "Single letters are shortcuts",
@@ -140,7 +165,7 @@ export const words = {
     empty: {
       title: "No runs yet",
       text: "A run appears here as soon as a workflow is started. From a terminal, in the folder of this server:",
-      command: "perdure init hello && perdure run hello/workflow.yaml",
+      command: "perdure init hello && perdure run hello/order.yaml -i item=lamp -i quantity=2",
     },
     none: { title: "No run fits this filter", text: "Runs are there, but none of them is like this." },
     open: (id: string) => `Open run ${id}`,
@@ -148,7 +173,15 @@ export const words = {
   run: {
     title: (id: string) => `Run ${id}`,
     back: "Runs",
-    tabs: { label: "Views of the run", graph: "Graph", journal: "Journal", values: "Values", logs: "Logs" },
+    tabs: {
+      label: "Views of the run",
+      graph: "Graph",
+      timeline: "Timeline",
+      journal: "Journal",
+      values: "Values",
+      logs: "Logs",
+      children: "Children",
+    },
     facts: {
       workflow: "Workflow",
       started: "Started",
@@ -159,9 +192,11 @@ export const words = {
       tags: "Tags",
       parent: "Child of",
       continued: "Continued as",
+      origin: "Made from",
       patches: "Patches",
       nodes: "Nodes",
     },
+    patch: "Patch",
     progress: (done: number, all: number) => `${numbers.format(done)} of ${many(all, "node", "nodes")}`,
     waits: (count: number) => many(count, "waits", "wait"),
     failedNodes: (count: number) => `${numbers.format(count)} failed`,
@@ -183,6 +218,59 @@ export const words = {
     announce: {
       state: (text: string) => `The run is ${text}`,
       completed: (count: number) => `${numbers.format(count)} completed`,
+    },
+    film: {
+      slider: "Event of the run",
+      event: (seq: number, all: number, time: string) =>
+        `event ${numbers.format(seq)} of ${numbers.format(all)}${time && `, ${time}`}`,
+      past: (seq: number, all: number) =>
+        `This is the past: the run right after event ${numbers.format(seq)} of ${numbers.format(all)}. Nothing can be changed there.`,
+      play: "Play from here",
+      stop: "Stop",
+      back: "One event back",
+      on: "One event on",
+      speed: "Speed",
+      times: (factor: number) => `${factor}×`,
+      live: "Live",
+      compare: "Compare with now",
+    },
+    compare: {
+      title: (seq: number) => `Since event ${numbers.format(seq)}`,
+      none: "Nothing has changed since.",
+      run: "The run",
+      changes: { added: "new", removed: "gone", changed: "changed" } as Readonly<Record<string, string>>,
+      before: "then",
+      after: "now",
+    },
+    timeline: {
+      label: "Timeline, scrolls",
+      described: "What each node did when. The table has the same.",
+      empty: "Nothing has happened yet.",
+      collapse: "Shorten idle time",
+      critical: "Critical path",
+      all: "Show all",
+      table: "Table",
+      columns: { node: "Node", doing: "Was", from: "From", duration: "Duration", ended: "Then" },
+      goesOn: "goes on",
+      more: (count: number) => `and ${numbers.format(count)} more`,
+      lane: (lane: { node: string; part: { scope: readonly number[] } | { item: number } | undefined }) =>
+        !lane.part
+          ? lane.node
+          : "item" in lane.part
+            ? `item ${numbers.format(lane.part.item)}`
+            : `iteration ${lane.part.scope.join(".")}`,
+    },
+    children: {
+      runs: "Child runs",
+      open: (id: string) => `Children of ${id}`,
+      none: "It started no run.",
+      more: "All child runs",
+      items: (node: string) => `Items of ${node}`,
+      item: (item: number) => `Item ${numbers.format(item)}`,
+      state: "State",
+      any: "every",
+      noItems: "No item is in this state.",
+      empty: { title: "No child runs", text: "This run has started no other run, and has no map." },
     },
     graph: {
       label: "Graph of the run",
@@ -219,6 +307,7 @@ export const words = {
       open: (seq: number) => `Event ${seq}, open its data`,
       attempt: (attempt: number) => `attempt ${attempt}`,
       item: (item: number) => `item ${item}`,
+      lookHere: "Look at the run here",
     },
     values: {
       inputs: "Inputs",
@@ -260,6 +349,34 @@ export const words = {
       items: "Items",
       template: "Copy path",
     },
+  },
+  welcome: {
+    title: "Welcome",
+    intro:
+      "Perdure runs workflows that survive whatever happens to their processes. From a terminal, in the folder of this server:",
+    count: (stage: number) => `${numbers.format(stage)} of 4`,
+    dismiss: "Do not show this again",
+    titles: {
+      1: "Each step is on disk before the next",
+      2: "It goes on where it was",
+      3: "A person is asked",
+      4: "Your turn",
+    } as Readonly<Record<number, string>>,
+    texts: {
+      1: "This order is running now: watch the graph. Then kill the process that runs it, for real, as kill -9 does.",
+      2: "Another process took over. What had completed stays; what was interrupted is tried again, and the graph shows its second attempt.",
+      3: "The order waits until you agree. It could wait for a year, and through every restart.",
+      4: "The order is done. Everything that happened is in its journal. Now a workflow of your own, from a terminal in the folder of this server:",
+    } as Readonly<Record<number, string>>,
+    kill: "Kill the process",
+    gone: "gone …",
+    back: (seconds: number) => `back after ${seconds.toFixed(1)} s`,
+    counted: (lost: number, repeated: number) =>
+      `${many(lost, "step", "steps")} lost, ${numbers.format(repeated)} repeated`,
+    approve: "Approve",
+    again: "Run again",
+    remove: "Remove the sample",
+    commands: ["perdure init hello", "perdure run hello/order.yaml -i item=lamp -i quantity=2", "perdure runs list"],
   },
   json: {
     entries: (count: number) => many(count, "entry", "entries"),

@@ -12,11 +12,26 @@ _HOMES = {
     "rerun": "retry:rerun",
     "import": "transfer:import_",
     "export": "transfer:export",
+    "cost": "costs:cost",
     **{name: f"control:{name}" for name in ("cancel", "pause", "resume", "rollback", "signal")},
 }
 """Commands that are in another file than that of their name, or called otherwise there."""
 _NAMES = (
-    *("list", "show", "explain", "watch", "events", "export", "logs", "path", "diff", "import", "start", "cancel"),
+    *(
+        "list",
+        "show",
+        "explain",
+        "watch",
+        "events",
+        "export",
+        "logs",
+        "path",
+        "diff",
+        "import",
+        "start",
+        "cost",
+        "cancel",
+    ),
     *("pause", "resume", "rollback", "signal", "patch", "retry", "rerun"),
 )
 

@@ -71,14 +71,27 @@ def pause(run_id: str, reason: str, by: str | None, where: Where, as_json: bool)
     _decide(where, run_id, by, as_json, "Paused", lambda backend, run: backend.runs.pause(run, reason=reason))
 
 
-@click.command()
+@click.command(short_help="Let a paused run go on.")
 @_id
+@click.option("--usd", type=float, help="The dollars that it may use in all, from here on.")
+@click.option("--tokens", type=int, help="The tokens that it may use in all, from here on.")
+@click.option("--calls", type=int, help="The calls that it may make in all, from here on.")
 @by_option
 @where_options
 @json_option
-def resume(run_id: str, by: str | None, where: Where, as_json: bool) -> None:
-    """Let a paused run go on."""
-    _decide(where, run_id, by, as_json, "Resumed", lambda backend, run: backend.runs.resume(run))
+def resume(
+    run_id: str,
+    usd: float | None,
+    tokens: int | None,
+    calls: int | None,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Let a paused run go on. One whose budget is used up needs a larger one; `runs cost` says what it has used."""
+    limits = {"usd": usd, "tokens": tokens, "calls": calls}
+    budget = {name: amount for name, amount in limits.items() if amount is not None} or None
+    _decide(where, run_id, by, as_json, "Resumed", lambda backend, run: backend.runs.resume(run, budget=budget))
 
 
 @click.command(short_help="Undo a run that has ended, by its compensators.")

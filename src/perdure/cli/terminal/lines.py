@@ -11,6 +11,7 @@ from perdure.kernel.run_ids import place
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.ir import Node
+from perdure.model.money import MILLIONTHS
 from perdure.nodes.registry import Registry
 from perdure.runtime.failures import show_place
 from perdure.sdk.asks import approve_command
@@ -109,7 +110,10 @@ class Lines:
             case e.LoopAdvanced():
                 return event.node, "looping", f"iteration {event.iteration}"
             case e.LimitReached():
-                return event.node or _RUN, "stopped", f"{event.limit} is {event.maximum}"
+                most = (
+                    f"${event.maximum / MILLIONTHS:g}" if event.of == "usd" else f"{event.maximum} {event.of}".strip()
+                )
+                return event.node or _RUN, "stopped", f"{event.limit} is {most}"
             case _:
                 return None
 
@@ -242,6 +246,8 @@ def _wait(event: e.NodeWaiting) -> str:
             return f"for its child run {wait.name}"
         case "items":
             return f"for {count(wait.count, 'item')}"
+        case "asks":
+            return f"for {_some([ask.name for ask in event.asks])}"
         case _:
             return until
 

@@ -15,6 +15,7 @@ from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
+from perdure.kernel.values import Asked
 from perdure.model.ir import Node
 from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.failures import show_place
@@ -354,8 +355,18 @@ def _waits_for(state: State, activation: Activation) -> str:
             return f"for the signal {wait.name}{when}"
         case "child":
             return f"for {wait.name}"
+        case "asks":
+            return f"for {', '.join(_ask(state, ask) for ask in activation.asks.values() if ask.open)}"
         case _:
             return f"goes on {until(wait.until)}" if wait.until is not None else ""
+
+
+def _ask(state: State, ask: Asked) -> str:
+    approval = state.approvals.get(ask.approval)
+    if approval is not None:
+        return f"a decision by {', '.join(approval.approvers) or 'anyone'} ({ask.name})"
+    when = f" until {_moment(ask.until)}" if ask.until is not None else ""
+    return f"the signal {ask.signal}{when}" if ask.signal else ask.child or f"{ask.name}{when}"
 
 
 def _moment(seconds: float) -> str:

@@ -5,6 +5,7 @@ Written by `python -m tests.client.generate` from the schemas of the API, as a t
 
 from __future__ import annotations
 
+from perdure.client.views.action_views import Preview, PreviewTotals, RunActions
 from perdure.client.views.approval_views import (
     Approval,
     ApprovalDetails,
@@ -23,6 +24,7 @@ from perdure.client.views.dead_letter_views import (
     DeadLetterGroup,
     ManyChanged,
 )
+from perdure.client.views.event_views import EventSent
 from perdure.client.views.film_views import Film, FilmEdges
 from perdure.client.views.general import (
     Alias,
@@ -46,11 +48,8 @@ from perdure.client.views.general import (
     NodeState,
     NodeType,
     NodeTypeItem,
-    Patched,
     PatchResult,
     Problem,
-    Queue,
-    Registered,
     Run,
     RunDiff,
     RunFile,
@@ -60,7 +59,6 @@ from perdure.client.views.general import (
     RunSummary,
     Step,
     Validated,
-    Worker,
     Workflow,
     WorkflowDeleted,
     WorkflowDetails,
@@ -80,11 +78,42 @@ from perdure.client.views.graph_views import (
     ValidatedWith,
 )
 from perdure.client.views.list_views import BucketCount, GroupCount, ManyRunsChanged, RunCounts, RunRefused
+from perdure.client.views.overview_views import (
+    DesertedQueue,
+    FailingWorkflow,
+    LetterGroup,
+    NearDeadline,
+    NearDeadlines,
+    Overview,
+    QuarantinedRun,
+    QuarantinedRuns,
+    RunsByWorkflow,
+    SlowWorkflow,
+    Stretch,
+    WaitingApprovals,
+    WaitingLetters,
+    WorkflowCount,
+)
 from perdure.client.views.reading_views import RunDefinition, RunPatch
-from perdure.client.views.reason_views import AwaitedNode, Explanation, Obstacle
+from perdure.client.views.reason_views import AwaitedNode, Explanation, Obstacle, OpenAsk
+from perdure.client.views.registered_views import OwnTriggers, Patched, Registered
 from perdure.client.views.search_views import Found, VersionStats, WorkflowStats
 from perdure.client.views.session_views import Session
+from perdure.client.views.trigger_views import (
+    Delivered,
+    FiringsToCome,
+    FiringToCome,
+    Trigger,
+    TriggerApplied,
+    TriggerDeleted,
+    TriggerFired,
+    TriggerItem,
+    TriggerMoment,
+    TriggerTested,
+)
+from perdure.client.views.usage_views import Limits, RunUsage, Usage
 from perdure.client.views.value_views import Entry, MapItem, NodeInput, Slice, ValueKind
+from perdure.client.views.worker_views import Queue, Worker, WorkerTask
 
 __all__ = [
     "Alias",
@@ -110,13 +139,19 @@ __all__ = [
     "DeadLetterGroup",
     "DefinitionChanges",
     "Delegation",
+    "Delivered",
+    "DesertedQueue",
     "Difference",
     "Entry",
     "Error",
     "Event",
+    "EventSent",
     "Explanation",
+    "FailingWorkflow",
     "Film",
     "FilmEdges",
+    "FiringToCome",
+    "FiringsToCome",
     "Found",
     "Graph",
     "GraphEdge",
@@ -125,12 +160,16 @@ __all__ = [
     "GroupCount",
     "IssuedKey",
     "Key",
+    "LetterGroup",
+    "Limits",
     "Line",
     "LogLine",
     "ManyChanged",
     "ManyRunsChanged",
     "MapItem",
     "Me",
+    "NearDeadline",
+    "NearDeadlines",
     "Node",
     "NodeDetails",
     "NodeInput",
@@ -141,13 +180,21 @@ __all__ = [
     "Notification",
     "Notify",
     "Obstacle",
+    "OpenAsk",
+    "Overview",
+    "OwnTriggers",
     "PatchResult",
     "Patched",
+    "Preview",
+    "PreviewTotals",
     "Problem",
+    "QuarantinedRun",
+    "QuarantinedRuns",
     "Queue",
     "Rectangle",
     "Registered",
     "Run",
+    "RunActions",
     "RunCounts",
     "RunDefinition",
     "RunDiff",
@@ -158,15 +205,31 @@ __all__ = [
     "RunStarted",
     "RunState",
     "RunSummary",
+    "RunUsage",
+    "RunsByWorkflow",
     "Session",
     "Slice",
+    "SlowWorkflow",
     "Step",
+    "Stretch",
+    "Trigger",
+    "TriggerApplied",
+    "TriggerDeleted",
+    "TriggerFired",
+    "TriggerItem",
+    "TriggerMoment",
+    "TriggerTested",
+    "Usage",
     "Validated",
     "ValidatedWith",
     "ValueKind",
     "VersionStats",
+    "WaitingApprovals",
+    "WaitingLetters",
     "Worker",
+    "WorkerTask",
     "Workflow",
+    "WorkflowCount",
     "WorkflowDeleted",
     "WorkflowDetails",
     "WorkflowDiff",

@@ -27,6 +27,8 @@ class DeadLetter(TypedDict):
     """The principal that requeued or discarded the dead letter."""
     workflow: NotRequired[str | None]
     """The workflow of its run, in lists and alone."""
+    trigger: NotRequired[str]
+    """The trigger whose `item` this is: it could start no run."""
 
 
 class DeadLetterDetails(DeadLetter):

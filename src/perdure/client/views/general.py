@@ -169,6 +169,8 @@ class Run(TypedDict):
     at: NotRequired[int]
     patches: NotRequired[int]
     """How often its definition was changed, by a patch or with a retry, since it began with that version."""
+    origin: NotRequired[str]
+    """The run that it was rerun from or continues."""
     continued_as: NotRequired[str]
     quarantined: NotRequired[str]
     problems: NotRequired[list[str]]
@@ -286,16 +288,6 @@ class RunImported(TypedDict):
     imported_from: str
 
 
-class Registered(TypedDict):
-    name: str
-    version: int
-    hash: str
-    created: bool
-    """False if this definition was a version already."""
-    problems: list[Problem]
-    """The warnings of the compiler."""
-
-
 class Validated(TypedDict):
     valid: bool
     hash: str | None
@@ -309,10 +301,6 @@ class DefinitionChanges(TypedDict):
     edges_added: list[str]
     edges_removed: list[str]
     workflow: list[Difference]
-
-
-class Patched(Registered):
-    changes: DefinitionChanges
 
 
 class WorkflowDiff(DefinitionChanges):
@@ -392,35 +380,6 @@ class NodeTypeItem(TypedDict):
     config_schema: NotRequired[Any]
     output_schema: NotRequired[Any]
     example: NotRequired[Any]
-
-
-class Worker(TypedDict):
-    worker: str
-    state: Literal["alive", "dead"]
-    """Dead if the worker was silent for `worker_dead_seconds`: its tasks are tried again."""
-    host: str | None
-    """The host; like `pid` and `running`, null without the permission `system:operate`."""
-    pid: int | None
-    queues: list[str]
-    types: list[str]
-    slots: int
-    running: int | None
-    silent_seconds: float
-    lag_seconds: float
-
-
-class Queue(TypedDict):
-    queue: str
-    workers: int
-    """The number of workers that are alive."""
-    slots: int
-    running: int | None
-    """The tasks that run. Like `waiting` and `backlog` it counts those of all tenants: null without the permission
-    `system:operate`."""
-    waiting: int | None
-    """Tasks that were sent and that no worker has taken."""
-    backlog: int | None
-    """Tasks the answering process has not sent yet: as many are out as the slots could take, or a limit is reached."""
 
 
 class Me(TypedDict):

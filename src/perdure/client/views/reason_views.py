@@ -15,10 +15,22 @@ class AwaitedNode(TypedDict):
     state: str
 
 
+class OpenAsk(TypedDict):
+    """Something that a handler asked for and that has no answer yet."""
+
+    name: str
+    kind: str
+    """`approval`, `child`, `sleep` or `signal`."""
+    approval_id: NotRequired[str]
+    signal: NotRequired[str]
+    child: NotRequired[str]
+    until: NotRequired[float]
+
+
 class Obstacle(TypedDict):
     code: str
     """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
-    `items`, `parked`, `running`, …; for a run also `quarantined`."""
+    `items`, `asks`, `parked`, `running`, …; for a run also `quarantined`."""
     node: NotRequired[str]
     """Which node it is, where the reason is that of the run."""
     item: NotRequired[int]
@@ -38,6 +50,8 @@ class Obstacle(TypedDict):
     """How many items are under way."""
     error: NotRequired[str | None]
     """The code of its error."""
+    asks: NotRequired[list[OpenAsk]]
+    """What its handler asked for and waits for."""
     by: NotRequired[str | None]
     reason: NotRequired[str | None]
     """Why the run is paused or quarantined."""

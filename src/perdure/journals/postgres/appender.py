@@ -26,6 +26,8 @@ from perdure.journal import (
     Fenced,
     InvalidCommit,
     OutcomeUnknown,
+    Subscription,
+    TriggerRow,
     partition_of,
 )
 from perdure.journals.postgres.connections import TRIES, Connection
@@ -67,7 +69,15 @@ def rounds(commits: Sequence[Commit]) -> list[list[int]]:
 
 def _wants_more(commit: Commit) -> bool:
     """Whether a commit wants something that a commit of another run could want too."""
-    return bool(commit.idempotency or commit.command_answers or commit.approvals or commit.dead_letters)
+    return bool(
+        commit.idempotency
+        or commit.command_answers
+        or commit.approvals
+        or commit.dead_letters
+        or commit.triggers
+        or commit.subscriptions
+        or commit.subscriptions_cleared
+    )
 
 
 def _wants(commit: Commit) -> list[tuple[str, str]]:
@@ -77,7 +87,16 @@ def _wants(commit: Commit) -> list[tuple[str, str]]:
     things.extend(("command", command_id) for command_id, _ in commit.command_answers)
     things.extend(("approval", row.approval_id) for row in commit.approvals)
     things.extend(("dead letter", row.dead_letter_id) for row in commit.dead_letters)
+    things.extend(("trigger of " + row.tenant, row.name) for row in commit.triggers)
+    things.extend(("subscription", row.place) for row in commit.subscriptions)
+    things.extend(("subscription", place) for place in commit.subscriptions_cleared)
     return things
+
+
+async def lock(connection: Connection, commits: Sequence[Commit]) -> None:
+    """Lock the runs of all rounds of a transaction, as one round does: in their order, before anything is written."""
+    query, arguments = bind("lock_runs", {"run_ids": sorted({commit.run_id for commit in commits})})
+    await connection.fetch(query, *arguments)
 
 
 async def append(
@@ -133,8 +152,9 @@ def columns(commits: Sequence[Commit], places: Sequence[int], partition_count: i
             for event in commit.events
         )
         _collect(rest, number, commit, partition_count)
-    if "notice" in rest:  # numbered in the order of the commits
-        rest["notice"].sort(key=lambda row: places[row[0] - 1])
+    for section in ("notice", "occurrence"):  # numbered in the order of the commits
+        if section in rest:
+            rest[section].sort(key=lambda row: places[row[0] - 1])
     result: Columns = {"run_id": [commits[place].run_id for place in places], "now": now}
     _spread(result, "fence", _FENCE, list(fences))
     _spread(result, "move", _MOVE, moved)
@@ -218,9 +238,13 @@ _SECTIONS = {
     "snapshot": ("commit", "run_id", "seq", "version", "body"),
     "approval": ("commit", *ApprovalRow.__struct_fields__),
     "letter": ("commit", *DeadLetterRow.__struct_fields__),
+    "trigger": ("commit", *TriggerRow.__struct_fields__),
+    "unsubscribe": ("commit", "place"),
+    "subscribe": ("commit", "tenant", "topic", "key", "run_id", "place", "since", "since_at", "partition"),
     "answer": ("commit", "command_id", "body"),
     "consume": ("commit", "run_id", "notice_id"),
     "notice": ("commit", "partition", "run_id", "from_run_id", "body"),
+    "occurrence": ("commit", "tenant", "topic", "key", "id", "at", "body"),
 }
 
 
@@ -247,12 +271,27 @@ def _collect(rest: dict[str, list[tuple[Any, ...]]], number: int, commit: Commit
     if commit.dead_letters:
         letters = {row.dead_letter_id: row for row in commit.dead_letters}
         add("letter", map(msgspec.structs.astuple, letters.values()))
+    if commit.triggers:
+        triggers = {(row.tenant, row.name): row for row in commit.triggers}
+        add("trigger", map(msgspec.structs.astuple, triggers.values()))
+    if commit.subscriptions or commit.subscriptions_cleared:
+        places = {one.place: one for one in commit.subscriptions}
+        if cleared := set(commit.subscriptions_cleared) - places.keys():
+            add("unsubscribe", ((place,) for place in sorted(cleared)))
+        if places:
+            add("subscribe", ((*_subscribed(one), commit.row.partition) for one in places.values()))
+    if commit.occurrences:
+        add("occurrence", (msgspec.structs.astuple(one)[1:] for one in commit.occurrences))
     if commit.command_answers:
         add("answer", dict(reversed(commit.command_answers)).items())  # the first answer stands
     if commit.notices_consumed:
         add("consume", ((run_id, notice_id) for notice_id in commit.notices_consumed))
     if commit.notices:
         add("notice", ((partition_of(to, partition_count), to, run_id, body) for to, body in commit.notices))
+
+
+def _subscribed(one: Subscription) -> tuple[Any, ...]:
+    return (one.tenant, one.topic, one.key, one.run_id, one.place, one.since, one.since_at)
 
 
 def _read_tags(commit: Commit) -> Iterable[tuple[bytes, bytes]]:

@@ -18,6 +18,7 @@ from perdure.journal import (
     HolderLock,
     InvalidCommit,
     JournalClosed,
+    Occurrence,
     RunRecord,
     Snapshot,
     StoredEvent,
@@ -57,8 +58,10 @@ class PostgresJournal(PostgresCalls, JournalCalls):
         self._runs = Coalescer(self._find_runs, clock, most=200)
         self._snapshots = Coalescer(self._find_snapshots, clock, most=50)
         self._events = Coalescer(self._read_events, clock, most=50)
+        self._hooks = Coalescer(self._find_hooks, clock, most=50)
         self._answers = Coalescer(self._find_answers, clock, most=1000)
         self._commands = Coalescer(self._put_commands, clock, most=500, at_once=1)
+        self._occurrences = Coalescer(self._put_occurrences, clock, most=500, at_once=1)
         self.leases: Leases = PostgresLeases(self._connections)
         self.archive: Archive = PostgresArchive(self._connections)
 
@@ -113,6 +116,32 @@ class PostgresJournal(PostgresCalls, JournalCalls):
 
     async def delete_notices(self, notice_ids: Sequence[int]) -> None:
         await self._write("delete_notices", {"notice_ids": list(notice_ids)})
+
+    # -- occurrences
+
+    async def put_occurrence(self, occurrence: Occurrence) -> tuple[int, bool]:
+        if not all(map(is_text, (occurrence.tenant, occurrence.topic, occurrence.key, occurrence.id))):
+            raise InvalidCommit(f"journal {self._options.name} cannot store what happened on {occurrence.topic!r}")
+        found = await self._occurrences.ask(occurrence)
+        assert found is not None, "what was put is there"
+        return found
+
+    async def _put_occurrences(self, happened: list[Occurrence]) -> Mapping[Occurrence, tuple[int, bool]]:
+        parameters = {
+            "tenants": [one.tenant for one in happened],
+            "topics": [one.topic for one in happened],
+            "keys": [one.key for one in happened],
+            "ids": [one.id for one in happened],
+            "times": [one.at for one in happened],
+            "bodies": [one.body for one in happened],
+        }
+        rows = await self._write("put_occurrences", parameters)
+        found: dict[Occurrence, tuple[int, bool]] = {}
+        taken: set[int] = set()
+        for place, position, fresh in rows:
+            found[happened[place - 1]] = (position, fresh and position not in taken)
+            taken.add(position)
+        return found
 
     # -- commands
 

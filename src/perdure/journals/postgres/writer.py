@@ -158,6 +158,9 @@ class Writer:
             # Crash here: durable, but unanswered; the same commit id is found and accepted again (J7).
         answers: dict[int, Appended] = {}
         async with connection.transaction():
+            # A round locks what it moves, in order, and leaves a stale commit's run alone; a later round that moves that run
+            # would lock it out of order.
+            await appender.lock(connection, commits)
             for places in rounds:
                 answers |= await appender.append(connection, commits, places, count, now)
         return answers

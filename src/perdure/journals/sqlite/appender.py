@@ -196,6 +196,16 @@ class Appender:
             self._add("append_approval", tuple(getattr(approval, name) for name in approval.__struct_fields__))
         for letter in commit.dead_letters:
             self._add("append_dead_letter", tuple(getattr(letter, name) for name in letter.__struct_fields__))
+        for trigger in commit.triggers:
+            self._add("append_trigger", tuple(getattr(trigger, name) for name in trigger.__struct_fields__))
+        for place in commit.subscriptions_cleared:
+            self._add("append_clear_subscription", (place,))
+        for one in commit.subscriptions:
+            row = (one.tenant, one.topic, one.key, one.run_id, one.place, one.since, one.since_at)
+            self._add("append_set_subscription", (*row, commit.row.partition))
+        for happened in commit.occurrences:
+            named = (happened.tenant, happened.topic, happened.key, happened.id)
+            self._add("append_occurrence", (*named, happened.at, happened.body, *named[:2]))
         for notice_id in commit.notices_consumed:
             self._add("append_consume_notice", (notice_id, commit.run_id))
         for run_id, body in commit.notices:

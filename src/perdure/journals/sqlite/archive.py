@@ -139,7 +139,7 @@ class SqliteArchive(SqliteCalls, ArchiveCalls):
             keys, ids = [(row[0],) for row in found], [(row[1],) for row in found]
             connection.executemany(text("prune_events"), keys)
             connection.executemany(text("leave_run_keys"), ids)
-            for table in ("links", "logs", "log_heads"):
+            for table in ("links", "logs", "log_heads", "subscriptions"):
                 connection.executemany(text(f"prune_run_{table}"), ids)
             connection.executemany(text("prune_run"), keys)
             return len(found)

@@ -23,6 +23,7 @@ from perdure.journal import (
     JournalBusy,
     JournalClosed,
     JournalReadOnly,
+    Occurrence,
     RunRecord,
     Snapshot,
     StoredEvent,
@@ -66,6 +67,7 @@ class SqliteJournal(SqliteCalls, JournalCalls):
         self._runs = _together("find_run", ("run_id",), run_record, readers, clock)
         self._snapshots = _together("find_snapshot", ("run_id",), _snapshot, readers, clock)
         self._events = _together("read_events", ("run_id", "after", "limit"), _event, readers, clock)
+        self._hooks = Coalescer(self._find_hooks, clock, most=_TOGETHER)
         self.archive: Archive = SqliteArchive(readers, self._writing)
         self.leases: Leases | None = None
 
@@ -136,6 +138,18 @@ class SqliteJournal(SqliteCalls, JournalCalls):
     async def delete_notices(self, notice_ids: Sequence[int]) -> None:
         ids = [(notice_id,) for notice_id in notice_ids]
         await self._writing().run(lambda connection: connection.executemany(text("delete_notices"), ids).rowcount)
+
+    # -- occurrences
+
+    async def put_occurrence(self, occurrence: Occurrence) -> tuple[int, bool]:
+        parameters = {name: getattr(occurrence, name) for name in ("tenant", "topic", "key", "id", "at", "body")}
+
+        def put(connection: sqlite3.Connection) -> tuple[int, bool]:
+            new = connection.execute(text("put_occurrence"), parameters).fetchall()
+            found = new or connection.execute(text("find_occurrence"), parameters).fetchall()
+            return int(found[0][0]), bool(new)
+
+        return await self._writing().run(put)
 
     # -- commands
 

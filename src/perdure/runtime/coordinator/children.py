@@ -16,6 +16,7 @@ from perdure.expressions.errors import ContentLost, NotAtHand
 from perdure.expressions.json_schema import SchemaInvalid
 from perdure.journal import Journal
 from perdure.kernel import commands as c
+from perdure.kernel.child_runs import find_generation, open_children
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import NodeState, RunState, State
@@ -52,14 +53,15 @@ _LOOKED_AT = 100
 
 async def explain_children(journal: Journal, state: State) -> dict[str, str]:
     """An explanation, by node, for each node whose child is quarantined: a parent must not wait for it in silence."""
-    waiting = [a for a in sorted_by_schedule(state, NodeState.WAITING) if a.wait is not None and a.wait.kind == "child"]
+    waiting = sorted_by_schedule(state, NodeState.WAITING) if state.children else []
+    found = [(state.name(activation.node), child) for activation in waiting for child in open_children(activation)]
     said: dict[str, str] = {}
-    for activation in waiting[:_LOOKED_AT]:
-        record = await journal.find_run(activation.child)
+    for node, child in found[:_LOOKED_AT]:
+        record = await journal.find_run(child)
         if record is not None and record.quarantined is not None:
             why = record.quarantined.split("\n")[0][:200]
-            said[state.name(activation.node)] = (
-                f" The child {activation.child} is quarantined and cannot go on ({why}): `perdure doctor` says more, and"
+            said[node] = (
+                f" The child {child} is quarantined and cannot go on ({why}): `perdure doctor` says more, and"
                 " cancelling this run gives it up."
             )
     return said
@@ -186,6 +188,7 @@ class Children:
             correlation_id=parent.correlation_id,
             sealed_for=parent.sealed_for,
             asked_by=parent.requesters,
+            budget=effect.budget,
             generation=effect.generation,  # the parent would take an older one for an end it has already heard of
         )
         self._order(parent, effect.child, lambda: start, starts=True)
@@ -252,8 +255,8 @@ class Children:
 
     def _is_heard(self, parent: State, child: State) -> bool:
         """Whether the child has ended and its parent knows of that: it would wait for a generation after this one."""
-        found = parent.children.get(child.run_id)
-        return child.terminal and found is not None and child.generation <= parent.activations[found].child_generation
+        heard = find_generation(parent, child.run_id)
+        return child.terminal and heard is not None and child.generation <= heard
 
     def _cancel(self, parent: State) -> c.Cancel:
         return c.Cancel(at=self._now(), by=f"run {parent.run_id}", orphaned=True)
@@ -262,10 +265,9 @@ class Children:
         self, parent: State, child: str, end: Literal["failed", "cancelled"], error: Error | None, *, begun: bool = True
     ) -> None:
         """Tell the parent that a child has ended which was never created, or not begun again."""
-        found = parent.children.get(child)
-        if found is not None:
-            generation = parent.activations[found].child_generation + 1
-            about: dict[str, Any] = {"child": child, "generation": generation, "state": end, "error": error}
+        heard = find_generation(parent, child)
+        if heard is not None:
+            about: dict[str, Any] = {"child": child, "generation": heard + 1, "state": end, "error": error}
             command = c.EndChild(at=self._now(), begun=begun, **about)
             self._ask(parent.run_id, lambda state: command)
 

@@ -15,6 +15,7 @@ from perdure.kernel.segments import HasSegments, has_refs, pack, refuse, unpack
 from perdure.kernel.state import State
 from perdure.kernel.values import Fired
 from perdure.model.ir import IR
+from perdure.model.money import Budget
 
 
 def child_notice(state: State, generation: int = 0) -> bytes:
@@ -29,6 +30,7 @@ def child_notice(state: State, generation: int = 0) -> bytes:
         # Only the child names which of its nodes failed; for the parent, the failed node is the one that called it.
         "error": None if state.error is None else msgspec.structs.replace(state.error, node="", scope=(), item=None),
         "orphaned": state.orphaned,
+        "spent": state.money.spent or None,
     }
     if has_refs(state.outputs):
         body |= {"output": pack(state.outputs, secrets=False), "refs": True}
@@ -55,6 +57,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: tuple[str, ...] = ()
     trigger: Fired | None = None
     mailboxes: tuple[c.Carried, ...] = ()
+    budget: Budget | None = None
+    """What is left of the budget."""
     by: str = ""
     """The requester who started the first run of the chain, and thereby asked for this one too."""
     refs: bool = False
@@ -82,10 +86,12 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             asked_by=self.asked_by,
             trigger=self.trigger,
             mailboxes=self.mailboxes,
+            budget=self.budget,
         )
 
 
 def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
+    money = state.money
     continuation = Continuation(
         continues=state.run_id,
         ir=state.ir_hashes[-1],
@@ -100,6 +106,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         pauses=effect.pauses,
         trigger=state.trigger,
         mailboxes=effect.mailboxes,
+        budget=None if money.budget is None else money.budget.left_after(money.spent),
         alias=state.alias,
         correlation_id=state.correlation_id,
         sealed_for=state.seal_name,

@@ -479,7 +479,7 @@ class Coordinator:
                 commit = msgspec.structs.replace(commit, idempotency=asked.key)
             if asked.command_id and not isinstance(answer, c.Refused):
                 # In the commit it led to: a coordinator that takes over after a crash must not decide it again.
-                reply = (asked.command_id, encode_reply(Reply(run_id=asked.run_id, state=answer)))
+                reply = (asked.command_id, encode_reply(Reply.of(asked.run_id, answer)))
                 commit = msgspec.structs.replace(commit, command_answers=(*commit.command_answers, reply))
         return commit
 

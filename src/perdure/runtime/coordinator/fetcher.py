@@ -30,6 +30,7 @@ from perdure.runtime.coordinator.cache import Cache, Key
 from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
+from perdure.runtime.coordinator.mapped_polls import NeedsMapped, map_page
 from perdure.runtime.coordinator.messages import Message, TimerDue
 from perdure.runtime.coordinator.targets import NeedsTarget, Target
 from perdure.sandbox import SandboxUnavailable
@@ -161,7 +162,8 @@ def _is_same(timer: TimerDue, other: Message) -> bool:
 
 
 def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
-    async def fetch(tenant: str, need: NeedsBlob) -> Fetched:
+    async def fetch(tenant: str, need: NeedsBlob | NeedsMapped) -> Fetched:
+        assert need.ref is not None
         size = (await blobs.stat(tenant, need.ref)).size
         if size > LARGEST_BYTES:
             message = (
@@ -171,6 +173,10 @@ def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
             return Fetched(Lost("blob_too_large", message))
         content = await read_aside(tenant, await blobs.get(tenant, need.ref), need.ref)
         return Fetched(content) if type(content) is Lost else Fetched(content, _weigh(content, size))
+
+    async def map_polled(tenant: str, need: NeedsMapped) -> Fetched:
+        content = need.output if need.ref is None else (await fetch(tenant, need)).content
+        return Fetched(await map_page(blobs, tenant, need, content))
 
     async def store(tenant: str, need: NeedsStore) -> Fetched:
         await blobs.put(tenant, need.data)
@@ -182,7 +188,7 @@ def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
     async def gather(tenant: str, need: NeedsGathered) -> Fetched:
         return Fetched(await store_gathered(blobs, tenant, need))
 
-    return {NeedsBlob: fetch, NeedsStore: store, NeedsSize: weigh, NeedsGathered: gather}
+    return {NeedsBlob: fetch, NeedsStore: store, NeedsSize: weigh, NeedsGathered: gather, NeedsMapped: map_polled}
 
 
 def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:

@@ -6,6 +6,7 @@ the item, the end in the terminal commit of the run. Decides nothing.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -30,6 +31,7 @@ class Begins(msgspec.Struct, frozen=True, kw_only=True, tag_field="firing", tag=
     version: int
     ir: str
     tenant: str
+    asked_by: tuple[str, ...] = ()
     inputs: Any = None
     refs: bool = False
 
@@ -43,6 +45,7 @@ class Begins(msgspec.Struct, frozen=True, kw_only=True, tag_field="firing", tag=
             tags={"trigger": self.name, "trigger_item": self.item[:200]},
             tenant=self.tenant,
             by=f"trigger:{self.name}",
+            asked_by=self.asked_by,
             trigger=self.trigger,
         )
 
@@ -68,6 +71,7 @@ def start_notice(state: State, effect: c.StartRun) -> bytes:
         version=effect.version,
         ir=effect.ir,
         tenant=state.tenant,
+        asked_by=effect.asked_by,
         inputs=effect.inputs,
     )
     try:
@@ -88,6 +92,11 @@ def _first(state: State) -> str:
     return f"{state.run_id[: -len(rest)]}{rest.partition('~')[0]}" if rest else state.run_id
 
 
+def is_mailbox(run_id: str) -> bool:
+    """Whether a run is a trigger, by its id: `trigger~x…`, and `~2`, `~3`, … when it has gone on; those of its runs have more."""
+    return _MAILBOX.fullmatch(run_id) is not None
+
+
 def read_firing(body: bytes) -> Begins | Ends | None:
     """The notice, if it is one of a trigger or for one."""
     try:
@@ -96,5 +105,8 @@ def read_firing(body: bytes) -> Begins | Ends | None:
         return None
 
 
+START = b'{"firing":"start"'
+"""How the notice of a start begins: it is told from others without being read."""
+_MAILBOX = re.compile(r"trigger~x[0-9a-f]+(?:\.[0-9]+)?(?:~[0-9]+)?")
 _encoder = msgspec.json.Encoder(enc_hook=refuse)
 _decoder: msgspec.json.Decoder[Begins | Ends] = msgspec.json.Decoder(Begins | Ends)

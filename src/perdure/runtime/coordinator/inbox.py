@@ -16,6 +16,7 @@ from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
 from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import NodeState, State
+from perdure.runtime.coordinator.arrivals import Arrival
 from perdure.runtime.coordinator.batch import Batch
 from perdure.runtime.coordinator.fetcher import Fetcher
 from perdure.runtime.coordinator.handled import Blame
@@ -50,6 +51,19 @@ def _is_current(state: State, result: Result) -> bool:
         undo = activation.undo
         return undo is not None and undo.attempt == result.attempt and undo.state in ("queued", "running")
     return activation.attempt == result.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
+
+
+def _is_granted(state: State, result: Result) -> bool:
+    """Whether a checkpoint counts; or, if it is the wish to begin a step, whether that step began by this wish (rules 81 and 82)."""
+    if not _is_current(state, result):
+        return False
+    activation = state.locate(result.address)
+    if not result.begins or result.not_done or activation is None:
+        return True
+    if result.reserve is not None:
+        reserved = (activation.reserved or {}).get(result.step)
+        return reserved is not None and reserved.wish == result.begins
+    return (activation.begun_steps or {}).get(result.step) == result.begins
 
 
 class Need(NamedTuple):
@@ -124,12 +138,14 @@ class Handling:
                 else:
                     loaded.timers.setdefault(message.timer, None)  # a leftover row: clear it
             case Asked():
-                refused = decide(loaded, message.make(loaded.state))
+                command = message.make(loaded.state)
+                arrival = Arrival(loaded.state, command, loaded.events)
+                refused = decide(loaded, command)
                 if message.notice_id:
                     loaded.notices_consumed.append(message.notice_id)
                 if not loaded.state.seq:
                     self._memory.runs.pop(message.run_id, None)
-                batch.answer(message, refused if refused is not None else loaded.state.state.value)
+                batch.answer(message, refused if refused is not None else arrival.answer(loaded.state, loaded.events))
             case Noticed():
                 refused = decide(loaded, message.command(clock.now()))
                 if refused is not None and refused.code == "continued":  # in one commit: it goes on to the successor
@@ -177,6 +193,7 @@ class Handling:
             message.refused = True
             return
         if result.incarnation != self._incarnation.number:
+            message.refused = bool(result.begins)
             self._ask_again(result)
             return
         if result.code == "function_not_found" and self._pass_on(loaded, message):
@@ -185,7 +202,7 @@ class Handling:
             self._publisher.done(result.task_id)
         command = message.command(self._clock, loaded.state)
         self._rulings.decide(loaded, self._renderer.accepted(loaded.state, command))
-        message.refused = result.kind == "checkpointed" and not _is_current(loaded.state, result)
+        message.refused = result.kind == "checkpointed" and not _is_granted(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:
         """Whether a message comes from the tenant of the run. A worker that signs for one tenant speaks only for that

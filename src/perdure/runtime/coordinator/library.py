@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from perdure.archive import LATEST, choose_version
 from perdure.blobs import INLINE_BYTES, BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable
 from perdure.clock import Clock
 from perdure.errors import PerdureError
@@ -79,11 +80,17 @@ class Library:
         return None if found is None else await self.get(found.ir_hash)
 
     async def find_target(self, tenant: str, workflow: str) -> tuple[int, IR] | None:
-        """The version and IR that a reference means: `name`, the highest, or `name@3`."""
-        name, _, version = workflow.partition("@")
-        if version and not version.isdigit():
-            return None
-        found = await self._journal.find_workflow(name, int(version) if version else None, tenant=tenant)
+        """The version and IR that a reference means: `name`, the highest, `name@3` or `name@alias`. Where an alias gives several versions a
+        share, it is always the same one of them."""
+        name, _, which = workflow.partition("@")
+        version = int(which[:10]) if which.isascii() and which.isdecimal() else None
+        if which and which != LATEST and version is None:
+            archive = self._journal.archive
+            alias = None if archive is None else await archive.find_alias(tenant, name, which)
+            if alias is None:
+                return None
+            version = choose_version(alias, workflow)
+        found = await self._journal.find_workflow(name, version, tenant=tenant)
         return None if found is None else (found.version, await self.get(found.ir_hash))
 
     async def get_now(self, name: str) -> IR:

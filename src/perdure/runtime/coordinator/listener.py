@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
 from perdure.runtime.coordinator.continuations import read_continuation
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.firings import Begins, read_firing
+from perdure.runtime.coordinator.firings import START, Begins, read_firing
 from perdure.runtime.coordinator.loaded import load
 from perdure.runtime.coordinator.messages import Asked, Noticed
 from perdure.runtime.coordinator.requests import (
@@ -93,6 +93,8 @@ class Listener:
         self._everything_at = 0.0
         self._early: dict[str, int] = {}
         """How often commands were looked at whose runs are not there yet."""
+        self.leaves_triggers = False
+        """Whether the runs that triggers are to start, and the ends of such runs, are left to another process."""
         self._noticed = asyncio.Event()
         self._outages = OutageLog(clock, logger, "requests cannot be read")
         coordinator.notice_written = self.look_soon
@@ -128,11 +130,12 @@ class Listener:
         after = 0 if everything else self._choose_start(now)
         there: set[int] = set()
         while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):
-            for notice in notices:
-                after = notice.notice_id
-                there.add(after)
-                if after not in self._told:
-                    await self._try_to_tell(notice)
+            after = notices[-1].notice_id
+            there.update(notice.notice_id for notice in notices)
+            fresh = [notice for notice in notices if notice.notice_id not in self._told]
+            found = await self._find_started(fresh)
+            for notice in fresh:
+                await self._try_to_tell(notice, found)
             if len(notices) < _PAGE:
                 break
         if everything:
@@ -201,10 +204,19 @@ class Listener:
         self._early[command.command_id] = tried
         return True
 
-    async def _try_to_tell(self, notice: Notice) -> None:
-        """Pass on one notice: if it cannot be understood, the other notices and the process go on (X34)."""
+    async def _find_started(self, notices: Sequence[Notice]) -> set[str]:
+        """The runs that these notices are to make, and that are there. They are asked for together: one question after the other was
+        much of what a start costs."""
+        starts = [] if self.leaves_triggers else [one for one in notices if one.body.startswith(START)]
+        names = list(dict.fromkeys(notice.run_id for notice in starts))
+        records = await asyncio.gather(*(self._journal.find_run(name) for name in names))
+        return {name for name, record in zip(names, records, strict=True) if record is not None}
+
+    async def _try_to_tell(self, notice: Notice, there: Collection[str]) -> None:
+        """Pass on one notice: if it cannot be understood, the other notices and the process go on (X34). `there`: runs that were there
+        before it was passed on."""
         try:
-            await self._tell(notice)
+            await self._tell(notice, there)
         except StoreUnavailable:
             raise
         except Exception:  # from a newer process, or a bug here: the notice stays, and the next process tries it again
@@ -214,12 +226,15 @@ class Listener:
                 notice.run_id,
             )
 
-    async def _tell(self, notice: Notice) -> None:
+    async def _tell(self, notice: Notice, there: Collection[str]) -> None:
         """Pass on a notice: a child ended, a trigger starts a run or hears of its end, or an endless run goes on as a new one."""
         coordinator = self._coordinator
         firing = read_firing(notice.body)
+        if firing is not None and self.leaves_triggers:
+            return
         if isinstance(firing, Begins):
-            await self._tell_start(notice, firing)
+            assert notice.body.startswith(START)
+            await self._tell_start(notice, firing, there)
             return
         try:
             continuation = read_continuation(notice.body)
@@ -244,10 +259,11 @@ class Listener:
             )
         )
 
-    async def _tell_start(self, notice: Notice, begins: Begins) -> None:
-        """Make the run that a trigger decided on: the commit that makes it consumes the notice."""
+    async def _tell_start(self, notice: Notice, begins: Begins, there: Collection[str]) -> None:
+        """Make the run that a trigger decided on: the commit that makes it consumes the notice. One that came to be there after it
+        was looked for is refused, and the notice is looked at again."""
         coordinator, run_id, number = self._coordinator, notice.run_id, notice.notice_id
-        if await self._journal.find_run(run_id) is not None:
+        if run_id in there:
             if await self._made_by(run_id) != begins.trigger:  # an older firing of the same item
                 await self._end_firing(run_id, begins, "duplicate")
             await self._journal.delete_notices([number])
@@ -342,7 +358,7 @@ async def handle(coordinator: Coordinator, request: Request, command_id: str = "
     if isinstance(answer, c.Refused):
         to = answer.continued_as
         return Reply(run_id=request.run_id, code=answer.code, message=answer.message, continued_as=to)
-    return Reply(run_id=request.run_id, state=answer)
+    return Reply.of(request.run_id, answer)
 
 
 async def _existing(journal: Journal, request: Request, found: Exists) -> Reply:

@@ -19,9 +19,11 @@ from perdure.journal import (
     DeadLetterRow,
     Journal,
     JournalCorrupt,
+    Occurrence,
     RunRecord,
     Snapshot,
     StoredEvent,
+    TriggerRow,
     partition_of,
 )
 from perdure.kernel import commands as c
@@ -33,6 +35,7 @@ from perdure.model.extremes import cost
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
 from perdure.runtime.coordinator.firings import end_notice, start_notice
+from perdure.runtime.coordinator.item_letters import find_item_letters, resolve_item_letter, touches_letters
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import (
     approval_row,
@@ -43,6 +46,9 @@ from perdure.runtime.coordinator.projections import (
     resolve_letter,
     row_of,
 )
+from perdure.runtime.coordinator.subscriptions import find_left, subscriptions_after, subscriptions_of
+from perdure.runtime.coordinator.topic_names import end_of_run
+from perdure.runtime.coordinator.trigger_rows import trigger_row
 from perdure.threads import aside
 
 N = NodeState
@@ -65,15 +71,19 @@ class Loaded:
         "events",
         "grown",
         "inherited",
+        "letters",
         "notices",
         "notices_consumed",
+        "occurrences",
         "over",
         "parked",
         "partition",
         "pins",
         "snapshot_seq",
         "state",
+        "subscribed",
         "timers",
+        "trigger",
     )
 
     def __init__(self, state: State, partitions: int, snapshot_seq: int = 0, snapshot_bytes: int = 0) -> None:
@@ -88,13 +98,20 @@ class Loaded:
         self.timers: dict[str, float | None] = {}
         self.notices: list[tuple[str, bytes]] = []
         self.notices_consumed: list[int] = []
+        self.occurrences: list[Occurrence] = []
+        self.subscribed = subscriptions_of(state)
+        """Where the run takes in what happens, as its rows say."""
         self.commit_id = ""
+        self.trigger: TriggerRow | None = None
+        """The row of the trigger that was written last, if this process wrote one."""
         state.closed_approvals.clear()  # what the journal holds has its rows
         self.parked = {
             letter_id(state, a): (dead_letter_row(state, a, "pending", 0.0), a.key)
             for a in state.activations.values()
             if is_parked(a)
         }
+        self.letters = find_item_letters(state) if state.triggers else {}
+        """The pending letters of items that could start no run."""
         self.over: dict[tuple[str, tuple[int, ...], int], list[Any]] = {}
         """Rendered `over` lists of maps under way, by node, scope and attempt."""
         self.pins = 0
@@ -139,6 +156,7 @@ class Loaded:
         for event in events:
             self.grown += len(event.body)
         timers = self.timers.items()
+        before, self.subscribed = self.subscribed, subscriptions_after(state, self.subscribed, self.events)
         return Commit(
             run_id=state.run_id,
             expected_seq=self.durable_seq,
@@ -149,7 +167,11 @@ class Loaded:
             timers_cleared=tuple([name for name, due_at in timers if due_at is None]),
             snapshot=taken,
             approvals=self._approvals(),
-            dead_letters=self._dead_letters(),
+            dead_letters=(*self._dead_letters(), *self._item_letters()),
+            triggers=self._triggers(),
+            subscriptions=tuple(one for place, one in self.subscribed.items() if before.get(place) != one),
+            subscriptions_cleared=tuple(sorted(find_left(state, before, self.subscribed))),
+            occurrences=tuple(self.occurrences),
             notices=tuple(self.notices),
             notices_consumed=tuple(self.notices_consumed),
             incarnation=incarnation,
@@ -173,6 +195,7 @@ class Loaded:
         self.effects.clear()
         self.timers.clear()
         self.notices.clear()
+        self.occurrences.clear()
         self.notices_consumed.clear()
 
     # -- projections ---------------------------------------------------------------------------------------------------
@@ -186,6 +209,13 @@ class Loaded:
         changed |= state.closed_approvals.keys()
         state.closed_approvals.clear()
         return tuple(approval_row(state, name) for name in sorted(changed))
+
+    def _triggers(self) -> tuple[TriggerRow, ...]:
+        row = trigger_row(self.state) if self.state.triggers else None
+        if row is None or row == self.trigger:
+            return ()
+        self.trigger = row
+        return (row,)
 
     def _dead_letters(self) -> tuple[DeadLetterRow, ...]:
         state = self.state
@@ -203,6 +233,16 @@ class Loaded:
             rows.extend(self._resolved_letters(at))
         return tuple(rows)
 
+    def _item_letters(self) -> list[DeadLetterRow]:
+        state = self.state
+        if not state.triggers or not touches_letters(state, self.events):
+            return []
+        before, self.letters = self.letters, find_item_letters(state)
+        rows = [row for name, row in self.letters.items() if name not in before]
+        at = self.events[-1].at if self.events else 0.0
+        gone = (row for name, row in before.items() if name not in self.letters)
+        return [*rows, *(resolve_item_letter(row, state, at, self.events) for row in gone)]
+
     def _resolved_letters(self, at: float) -> list[DeadLetterRow]:
         found = {name: self.state.activations.get(key) for name, (_, key) in self.parked.items()}
         over = sorted(name for name, one in found.items() if one is None or not is_parked(one))
@@ -218,6 +258,8 @@ class Loaded:
         """
         if isinstance(effect, c.NotifyParent):
             self.notices.append((effect.parent[0], child_notice(self.state)))
+        elif isinstance(effect, c.TellTopic):
+            self.occurrences.append(end_of_run(self.state, effect))
         elif isinstance(effect, c.StartRun):
             self.notices.append((effect.run_id, start_notice(self.state, effect)))
         elif isinstance(effect, c.NotifyTrigger):

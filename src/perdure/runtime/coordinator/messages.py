@@ -15,6 +15,8 @@ from perdure.kernel.address import Address
 from perdure.kernel.segments import BlobRef, unpack
 from perdure.kernel.state import RunState, State
 from perdure.kernel.values import Error
+from perdure.model.money import Usage
+from perdure.runtime.coordinator.asked_for import asked_for
 from perdure.runtime.coordinator.firings import Ends, read_firing
 from perdure.transport import BeginRequest, Delivery
 
@@ -73,11 +75,24 @@ class Reported:
                     worker=result.worker,
                 )
             case "handed_back":
-                return c.Lapse(**about, reason="handed_back", ask=unbegun)
+                short: dict[str, Any] = {"step": result.step, "wants": result.reserve, "limit": result.limit}
+                return c.Lapse(**about, reason="handed_back", ask=unbegun, **short)
+            case "checkpointed" if result.begins:
+                about |= {
+                    "step": result.step,
+                    "wish": result.begins,
+                    "not_done": result.not_done,
+                    "effect": result.effect,
+                }
+                about |= {"reserve": result.reserve, "limit": result.limit, "model": result.model}
+                return c.BeginStep(**about, worker=result.worker)
+            case "suspended":
+                return asked_for(result, about)
             case "checkpointed":
                 data = result.output if result.output_ref is None else BlobRef(result.output_ref)
                 size = result.size + len(result.step)
-                return c.Checkpoint(**about, data=data, step=result.step, number=result.number, size=size)
+                about |= {"step": result.step, "number": result.number, "usage": result.usage}
+                return c.Checkpoint(**about, data=data, size=size)
 
 
 class TimerDue:
@@ -141,6 +156,7 @@ class Noticed:
         if fields.get("refs"):
             fields["output"] = unpack(fields["output"], secrets=False)
         error = None if fields["error"] is None else msgspec.convert(fields["error"], Error)
+        spent = msgspec.convert(fields["spent"], Usage) if fields.get("spent") else None
         return c.EndChild(
             at=at,
             child=fields["child"],
@@ -150,6 +166,7 @@ class Noticed:
             output_ref=fields["output_ref"],
             error=error,
             orphaned=fields.get("orphaned", False),
+            spent=spent,
         )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from perdure.journal import ApprovalRow, DeadLetterRow, RunRow
 from perdure.kernel import events as e
 from perdure.kernel.address import Address
+from perdure.kernel.child_runs import list_left, waits_for_child
 from perdure.kernel.segments import show
 from perdure.kernel.state import OPEN, TERMINAL, Activation, NodeState, RunState, State
 
@@ -153,13 +154,13 @@ def _waits_for_child(state: State) -> bool:
     if not state.tally.get(N.WAITING):
         return False
     newest = islice(reversed(state.children.values()), MOST_CHILDREN)
-    return len(state.children) > MOST_CHILDREN or any(state.activations[key].state is N.WAITING for key in newest)
+    return len(state.children) > MOST_CHILDREN or any(waits_for_child(state.activations[key]) for key in newest)
 
 
 def _leaves_child(state: State) -> bool:
     """Whether one of the newest children has still to be stopped (rule 35): the stop may be lost with this process."""
     newest = islice(reversed(state.children.values()), MOST_CHILDREN)
-    return state.state not in TERMINAL and any(state.is_left(state.activations[key]) for key in newest)
+    return state.state not in TERMINAL and any(list_left(state, state.activations[key]) for key in newest)
 
 
 def _undoing(state: State) -> int:

@@ -26,6 +26,7 @@ from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, Fetched, Message
 from perdure.runtime.coordinator.pace import Pace
+from perdure.runtime.coordinator.poll_tasks import QUEUE, queue_of
 from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.worker.claim_file import root_of
 from perdure.transport import Task, TasksTooLarge
@@ -64,6 +65,8 @@ class Publisher:
         self._put = put
         self._quarantine = quarantine
         self.dispatcher = Dispatcher(window)
+        self.polls: Callable[[], None] = lambda: None
+        """Called before a poll is sent: an embedded engine begins to poll only then."""
         self.limiter = Limiter(limits, self.dispatcher, clock, look, bounds.queues)
         self.bounds = bounds
         self._pace = Pace(clock)
@@ -99,6 +102,8 @@ class Publisher:
         if self.left and root_of(address.run_id) in self.left:
             return  # the attempt stays queued in the journal, for the process that looks after its run
         entry = self._entry(loaded, address)
+        if entry.queue == QUEUE:
+            self.polls()
         if loaded.inherited and entry.limited:
             added = self.dispatcher.add_aside(entry, _INHERITED, "it is not known yet whether a worker has it")
         else:
@@ -142,8 +147,9 @@ class Publisher:
     def _entry(self, loaded: Loaded, address: Address) -> Entry:
         node = self._renderer.node(loaded.state, address)
         limited = not address.undo and (node.concurrency is not None or node.rate is not None)
-        limited = limited or self.limiter.is_limited(node.queue)
-        return Entry(address, node.queue, loaded.state.tenant, node.priority, limited)
+        queue = queue_of(loaded.state, address, node.queue)
+        limited = limited or self.limiter.is_limited(queue)
+        return Entry(address, queue, loaded.state.tenant, node.priority, limited)
 
     async def recall(self, loaded: Loaded, address: Address) -> None:
         """Take an attempt back if no worker has it, and tell its run; if a worker has it, tell the run that it has

@@ -9,9 +9,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from math import ceil
 
+import msgspec
+
 from perdure.clock import Clock
-from perdure.errors import NotFound, Refused, StoreUnavailable
+from perdure.errors import IntegrityError, NotFound, Refused, StoreUnavailable
 from perdure.journal import Journal, JournalCorrupt, RunRecord
+from perdure.kernel import state as kernel_state
 from perdure.kernel.events import UnknownEvent
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.library import Library
@@ -38,14 +41,18 @@ class Quarantined(Exception):
 
 @contextmanager
 def explained(record: RunRecord) -> Iterator[None]:
-    """A context for reading a run to show it: if a quarantined run cannot be read, the error says why it is
-    quarantined."""
+    """A context for reading a run to show it: if it cannot be read, the error says why it is quarantined, or how to find
+    out what is damaged."""
     try:
         yield
     except StoreUnavailable:
         raise
     except Exception as error:
         if record.quarantined is None:
+            if isinstance(error, kernel_state.IntegrityError | msgspec.DecodeError | UnicodeDecodeError):
+                raise IntegrityError(
+                    f"run {record.run_id}: its journal cannot be read, see 'perdure doctor': {error}"
+                ) from error
             raise
         row = record.row
         known = f"workflow {row.workflow}, {row.state}, {record.seq} events"

@@ -28,6 +28,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import run_ids, segments
 from perdure.kernel.address import Address
 from perdure.kernel.causal_past import Evidence, Seen, evidence, parents
+from perdure.kernel.poll_stops import is_poll
 from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, IntegrityError, NodeState, State
@@ -41,8 +42,12 @@ from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.config_checks import explain_rendered, find_refused_call
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
 from perdure.runtime.coordinator import gatherer
+from perdure.runtime.coordinator.asked_for import keep_asks
 from perdure.runtime.coordinator.cache import Cache
+from perdure.runtime.coordinator.config_contents import load_config, resolve_top
 from perdure.runtime.coordinator.loaded import Loaded
+from perdure.runtime.coordinator.mapped_polls import receive_polled
+from perdure.runtime.coordinator.poll_tasks import is_poll_at, make_poll
 from perdure.runtime.coordinator.schedules import answer_moments
 from perdure.runtime.coordinator.targets import NeedsTarget, judge_target, target_key
 from perdure.secrets.keyring import UnknownKey
@@ -70,6 +75,10 @@ class Renderer:
 
     def _at_hand(self, tenant: str) -> AtHand:
         return NOTHING if self._cache is None else self._cache.view(tenant)
+
+    def find_at_hand(self, tenant: str) -> AtHand | None:
+        """What was fetched or made for messages that wait; None: nothing can be."""
+        return None if self._cache is None else self._cache.view(tenant)
 
     def look_into(self, value: Any, path: str, tenant: str) -> Any:
         """The value with the contents of all blobs in it. Raises NotAtHand or ContentLost."""
@@ -102,6 +111,8 @@ class Renderer:
     def is_trivial(self, state: State, address: Address) -> bool:
         """Whether the node is answered here: its type needs no worker, or is unknown."""
         activation = _get(state, address)
+        if self._type_name(state, activation, address.undo) == "trigger":
+            return not is_poll(state, activation)
         found = self._registry.find(self._type_name(state, activation, address.undo))
         if found is None or found.answer is None or found.on_worker is None:
             return found is None or found.answer is not None
@@ -166,7 +177,7 @@ class Renderer:
         if found is None or found.answer is None:
             return c.Fail(**about, error=Error("unknown_type", self._registry.explain(name)), retryable=False)
         try:
-            config = _load_config(
+            config = load_config(
                 self._config(loaded, activation, address.undo, found), found, self._at_hand(state.tenant)
             )
             inputs = _inputs(state, activation)
@@ -213,6 +224,7 @@ class Renderer:
             notify=answer.notify,
             workflow=answer.workflow,
             inputs=self._keep(answer.inputs, state.tenant)[0],
+            budget=answer.budget,
         )
 
     def accepted(self, state: State, command: c.Command) -> c.Command:
@@ -227,8 +239,12 @@ class Renderer:
                 size = command.size if isinstance(said, Lost) else said + len(command.step)
                 command = msgspec.structs.replace(command, size=size)
             return msgspec.structs.replace(command, data=self._keep(data, state.tenant)[0])
+        if isinstance(command, c.AskFor):
+            return keep_asks(command, lambda value: self._keep(value, state.tenant)[0])
         if not isinstance(command, c.Complete):
             return command
+        if is_poll_at(state, command.address):
+            return receive_polled(state, command, self.find_at_hand(state.tenant))
         command, problems = self._slim(state, command), []
         ref = command.output.ref if type(command.output) is BlobRef else command.output_ref
         if self.doubts_sizes and ref is not None and is_ref(ref):
@@ -283,6 +299,8 @@ class Renderer:
         if address.generation != state.generation or not _is_current(activation, address):
             return None
         node = state.pinned(activation)
+        if is_poll(state, activation):
+            return make_poll(state, activation, address, incarnation)
         compensator = node.compensator if undo else None
         try:
             config = self._config(loaded, activation, undo, None)
@@ -307,6 +325,9 @@ class Renderer:
             tries=0 if undo or activation.idle == 0 else activation.tries,
             idempotency_key=address.idempotency_key(activation.undone),
             checkpoint=checkpoint,
+            asked={} if undo or not activation.asks else {name: one.content for name, one in activation.asks.items()},
+            begun=() if undo else tuple(activation.begun_steps or ()),
+            metered=state.money.budget is not None and state.money.budget.usd is not None,
             queue=node.queue,
             priority=node.priority,
             timeout_seconds=compensator.timeout_seconds if compensator is not None else node.timeout_seconds,
@@ -433,7 +454,7 @@ class Renderer:
         assert ir is not None
         match question.need.kind:
             case "moments":
-                return answer_moments(question.evidence)
+                return answer_moments(question.evidence, budget)
             case "target":
                 return self._target(run.tenant, question.evidence)
             case "collect":
@@ -453,7 +474,7 @@ class Renderer:
         found = at_hand[key]
         if isinstance(found, Lost):
             return c.Verdict(error=Error(found.code, f"workflow {asked.workflow}: {found.message}"))
-        return judge_target(asked, found)
+        return judge_target(asked, found, at_hand)
 
     def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:
         """A function that opens sealed fields in memory, for conditions and schemas that read them. A child may get
@@ -530,27 +551,6 @@ def is_ref(text: str) -> bool:
     except InvalidBlobRef:
         return False
     return True
-
-
-def resolve_top(value: Any, path: str, at_hand: AtHand) -> Any:
-    """A value with its own content loaded, but not that of the values inside it."""
-    return pick(value.ref, path, at_hand) if type(value) is BlobRef else value
-
-
-def _load_config(config: Any, kind: NodeType, at_hand: AtHand) -> Any:
-    """The config with the contents its type reads; values the type only passes on stay references."""
-    if kind.ref_keys is None:
-        return config
-    if not isinstance(config, dict):
-        return resolve(config, "config", at_hand)
-    loaded: dict[str, Any] = {}
-    for key, value in config.items():
-        if key in kind.ref_keys:
-            loaded[key] = value
-        else:
-            load = resolve_top if f"{key}[]" in kind.ref_keys else resolve
-            loaded[key] = load(value, f"config.{key}", at_hand)
-    return loaded
 
 
 def _was_skipped(error: TemplateError, nodes: dict[str, Seen]) -> bool:

@@ -16,6 +16,7 @@ from perdure.kernel.segments import BadSegment, pack, unpack
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
+from perdure.model.money import Budget
 
 Kind = Literal[
     "start",
@@ -60,6 +61,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
     reason: str = ""
     force: bool = False
+    # resume of a trigger: it makes up for what the pause kept from running
+    catch_up: bool = False
     # start, patch, and a retry or rerun by another definition: the hash of an IR that is kept
     ir: str = ""
     workflow_version: int = 1
@@ -68,6 +71,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline_seconds: float | None = None
     alias: str = ""
     correlation_id: str = ""
+    # start, resume: what the run may use
+    budget: Budget | None = None
     # undelivered: `to` is the run that was to continue this one, `reason` why it cannot
     # mailbox: `name` is that of the command, `data` its fields
     # signal
@@ -132,13 +137,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     deadline_seconds=self.deadline_seconds,
                     alias=self.alias,
                     correlation_id=self.correlation_id,
+                    budget=self.budget,
                 )
             case "cancel":
                 return c.Cancel(**about, reason=self.reason, force=self.force)
             case "pause":
                 return c.Pause(**about, reason=self.reason)
             case "resume":
-                return c.Resume(**about, reason=self.reason or None)
+                return c.Resume(**about, reason=self.reason or None, budget=self.budget, catch_up=self.catch_up)
             case "retry":
                 return c.Retry(**about, ir=ir, reason=self.reason)
             case "undelivered":
@@ -202,6 +208,23 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+class ItemFate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An item that a trigger was given: what became of it in the same append."""
+
+    number: int
+    run_id: str
+    """The run that it starts, if it starts one. Empty for an item in a window that is open: its run is known when that closes."""
+    fate: Literal["started", "waiting", "parked", "skipped", "known"]
+    """`known`: it had come before, and nothing was recorded."""
+
+
+class Received(msgspec.Struct, frozen=True):
+    """The answer to a command that brings items: the state of the run, and the items in their order."""
+
+    state: str
+    items: tuple[ItemFate, ...]
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a request: the run's state after it, or why it was refused."""
 
@@ -213,6 +236,14 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """With the code `continued`: the run that has what this one had (rule 52)."""
     problems: tuple[str, ...] = ()
     """Everything that is wrong with the inputs of a start, the data of a vote, or the config of a requeue."""
+    items: tuple[ItemFate, ...] = ()
+    """What became of the items that a trigger was given."""
+
+    @classmethod
+    def of(cls, run_id: str, answer: str | Received) -> Reply:
+        if isinstance(answer, Received):
+            return cls(run_id=run_id, state=answer.state, items=answer.items)
+        return cls(run_id=run_id, state=answer)
 
     @property
     def refused(self) -> bool:
@@ -221,13 +252,30 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 async def slim(request: Request, contents: Contents, journal: Journal) -> Request:
     """The request with its large values stored as blobs, under the tenant of its run, and named instead."""
+    request = request.unpacked()
     about = await journal.find_run(request.source or request.run_id) if request.kind != "start" else None
     tenant = request.tenant if about is None else about.row.tenant
-    kept = {name: await contents.keep(tenant, getattr(request, name)) for name in VALUES}
+    whole = ("data",) if request.kind == "mailbox" else ()  # its fields are read one by one
+    kept = {name: await contents.keep(tenant, getattr(request, name)) for name in VALUES if name not in whole}
+    if request.kind == "mailbox" and isinstance(request.data, dict):
+        kept["data"] = await _slim_fields(tenant, request.data, contents)
     if request.kind == "rerun" and request.node and isinstance(request.inputs, dict):  # keyed and read by node
         kept["inputs"] = {name: await contents.keep(tenant, one) for name, one in request.inputs.items()}
     packed = {name: pack(value) for name, value in kept.items()}
     return msgspec.structs.replace(request, refs=True, **packed)
+
+
+async def _slim_fields(tenant: str, fields: dict[str, Any], contents: Contents) -> dict[str, Any]:
+    """The fields of a request about a trigger, with the inputs in them stored as blobs where they are large."""
+    slimmed = dict(fields)
+    if "inputs" in fields:
+        slimmed["inputs"] = await contents.keep(tenant, fields["inputs"])
+    if isinstance(fields.get("items"), list):
+        slimmed["items"] = [
+            {**one, "inputs": await contents.keep(tenant, one.get("inputs"))} if isinstance(one, dict) else one
+            for one in fields["items"]
+        ]
+    return slimmed
 
 
 _MAILBOX: dict[str, type[c.MailboxCommand]] = {
@@ -235,6 +283,7 @@ _MAILBOX: dict[str, type[c.MailboxCommand]] = {
     "deliver": c.Deliver,
     "fire": c.Fire,
     "backfill": c.Backfill,
+    "rewind": c.Rewind,
     "end_firing": c.EndFiring,
     "settle": c.Settle,
 }

@@ -24,6 +24,7 @@ from perdure.kernel.state import NodeState, State
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.inbox import Need
 from perdure.runtime.coordinator.messages import Asked
+from perdure.runtime.coordinator.poll_tasks import queue_of
 from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_claim
 
 logger = logging.getLogger("perdure.roster")
@@ -77,11 +78,19 @@ class Roster:
         if any(isinstance(event, NodeHeld) for event in events):
             self._note_held(state)
 
+    def count_held(self) -> dict[str, int]:
+        """How many nodes are held for want of a worker, by queue."""
+        counts: dict[str, int] = {}
+        for need, runs in self._held.items():
+            counts[need.queue] = counts.get(need.queue, 0) + sum(map(len, runs.values()))
+        return counts
+
     def _note_held(self, state: State) -> None:
         for activation in sorted_by_schedule(state, NodeState.HELD):
             if activation.reason == "no_worker":
                 node = state.pinned(activation)
-                need = Need(node.queue, node.type, self._coordinator.renderer.function_of(node.type, node.config))
+                queue = queue_of(state, state.address(activation), node.queue)
+                need = Need(queue, node.type, self._coordinator.renderer.function_of(node.type, node.config))
                 self._held.setdefault(need, {}).setdefault(state.run_id, set()).add(node.id)
 
     def has_others(self, need: Need, worker: str) -> bool:

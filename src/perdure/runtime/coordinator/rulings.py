@@ -9,7 +9,7 @@ changed; follow-up decisions (trivial nodes, a run that is taken over) are set a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.foresight import foresee
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import Activation, NodeState
 from perdure.model.garbage import no_collection
@@ -75,14 +76,19 @@ class Rulings:
         """Ask the kernel, answering its questions until it can decide."""
         verdicts: dict[c.Need, c.Verdict] = {}
         budget = Budget()  # of all questions together: a thousand costly ones would hold up every run
-        while isinstance(result := advance(loaded.state, command, verdicts), c.Needs):
-            for question in result.questions:
+        questions: Sequence[c.Question] = foresee(loaded.state, command)
+        while True:
+            for question in questions:
                 budget.steps += QUESTION_STEPS
                 try:
                     verdicts[question.need] = self._renderer.evaluate(loaded.state, question, command, budget)
                 except NotAtHand as need:
                     need.tenant = command.tenant if isinstance(command, c.Start) else loaded.state.tenant
                     raise
+            result = advance(loaded.state, command, verdicts)
+            if not isinstance(result, c.Needs):
+                break
+            questions = result.questions
         if isinstance(result, c.Refused):
             return result
         loaded.adopt(result)

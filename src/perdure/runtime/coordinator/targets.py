@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.expressions.at_hand import NOTHING, AtHand
 from perdure.expressions.errors import NotAtHand
 from perdure.expressions.json_schema import SchemaInvalid, check
 from perdure.expressions.run_inputs import apply_defaults
@@ -35,12 +36,12 @@ def target_key(workflow: str) -> str:
     return f"target:{workflow}"
 
 
-def judge_target(asked: c.TargetAsked, found: Target | None) -> c.Verdict:
+def judge_target(asked: c.TargetAsked, found: Target | None, at_hand: AtHand = NOTHING) -> c.Verdict:
     """The verdict on one start: the version that runs, and the inputs with the defaults of its schema."""
     if found is None:
         todo = "register it (perdure workflows push FILE), or correct the name"
         return c.Verdict(error=Error("workflow_not_found", f"no workflow {asked.workflow}; {todo}"))
-    inputs: Any = make_inputs(asked.spec, asked.item)
+    inputs: Any = make_inputs(asked.spec, asked.item, asked.items, at_hand)
     if isinstance(inputs, Error):
         return c.Verdict(error=inputs)
     schema = found.ir.inputs_schema

@@ -9,9 +9,11 @@ import asyncio
 from typing import Any, Literal
 
 from perdure.blobs import INLINE_BYTES
+from perdure.model.money import Usage
 from perdure.outcomes import NotDone
 from perdure.runtime.failures import describe
 from perdure.runtime.worker.handler_results import Left
+from perdure.spending import Short, Terms
 from perdure.transport import Result, Task
 
 End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]
@@ -31,6 +33,7 @@ class Attempt:
         "handle",
         "kept",
         "last_heartbeat",
+        "opened",
         "released",
         "reported",
         "returned",
@@ -55,6 +58,8 @@ class Attempt:
         self.ask = ""
         """The last wish to begin, of an effect that may happen at most once."""
         self.last_heartbeat = 0.0
+        self.opened = False
+        """Whether something in its config had been sealed."""
         self.ending: End = ""
         """Why the attempt was told to end, if it was; the first reason stays."""
         self.unwind_by: float | None = None
@@ -151,15 +156,34 @@ class Attempt:
                 message = "the handler cancelled itself"
                 return self._result(worker, kind="failed", code="error", message=message)
 
+    def suspended(self, asks: tuple[dict[str, Any], ...], worker: str) -> Result:
+        """The result of an attempt whose handler has asked for something; one that was told to end has asked nobody."""
+        return self.ended(worker) if self.ending else self._result(worker, kind="suspended", asks=asks)
+
     def handed_back(self, worker: str) -> Result:
         return self._result(worker, kind="handed_back", not_done=self.started is None)
 
-    def checkpointed(self, left: Left, step: str, worker: str) -> Result:
+    def short(self, short: Short, worker: str) -> Result:
+        """The result of an attempt that was refused a call; what it has kept stays."""
+        if self.ending:
+            return self.ended(worker)
+        terms = short.terms
+        return self._result(worker, kind="handed_back", step=short.step, reserve=terms.reserve, limit=terms.limit)
+
+    def checkpointed(self, left: Left, step: str, worker: str, usage: Usage | None = None) -> Result:
         self.checkpoints += 1
         if step and left.ref is None:
             self.kept += left.size
         fields = {"output": left.value, "output_ref": left.ref, "size": left.size}
-        return self._result(worker, kind="checkpointed", step=step, number=self.checkpoints, **fields)
+        return self._result(worker, kind="checkpointed", step=step, number=self.checkpoints, usage=usage, **fields)
+
+    def begins(self, step: str, wish: str, terms: Terms, worker: str, *, not_done: bool = False) -> Result:
+        """The wish to begin a step by leave of the journal, or the word that it did not happen."""
+        fields: dict[str, Any] = {"reserve": terms.reserve, "limit": terms.limit, "model": terms.model}
+        effect = "at_most_once" if terms.once else "idempotent"
+        return self._result(
+            worker, kind="checkpointed", step=step, begins=wish, not_done=not_done, effect=effect, **fields
+        )
 
     def _result(self, worker: str, **fields: Any) -> Result:
         task = self.task

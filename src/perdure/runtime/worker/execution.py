@@ -11,13 +11,17 @@ import concurrent.futures
 import functools
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
 
 from perdure import functions
 from perdure.archive import LogLine
+from perdure.asks import LARGEST_ASKS
 from perdure.clock import Clock
+from perdure.model import money
+from perdure.nodes.shared_values import Opener, SharedValues
 from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import cut
 from perdure.runtime.worker.attempt import Attempt
@@ -35,6 +39,7 @@ from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.sayings import choice_of, plain
 from perdure.runtime.worker.stalls import Timed
 from perdure.runtime.worker.threads import ThreadPool
+from perdure.spending import Refused, Terms
 from perdure.transport import Result, Task, Transport, TransportUnavailable
 
 _log = logging.getLogger(__name__)
@@ -56,7 +61,9 @@ class Execution:
         filling: Filling,
         leaving: Leaving,
         release: Callable[[Attempt], None],
+        shared: SharedValues,
         keep_line: Callable[[LogLine], None] | None = None,
+        device: str = "",
     ) -> None:
         self._transport = transport
         self._clock = clock
@@ -71,6 +78,8 @@ class Execution:
         self._leaving = leaving
         self._release = release
         self._keep_line = keep_line
+        self.shared = shared
+        self.device = device
         self.loop = asyncio.get_running_loop()
         self._contexts: dict[str, WorkerContext] = {}
         self.monotonic = clock.monotonic
@@ -88,7 +97,9 @@ class Execution:
             if task.isolation == "process" and not task.sealed:
                 config = self._filling.reveal(task, task.config)  # the isolated process loads its blobs itself
             else:
-                config = await self._filling.fill(task, task.config)
+                opened: list[str] = []
+                config = await self._filling.fill(task, task.config, opened)
+                attempt.opened = bool(opened)
             problem = found.check(config)
             if problem:
                 raise Failure("bad_config", f"{task.type} {task.node}: {problem}", retryable=False, not_done=True)
@@ -98,12 +109,18 @@ class Execution:
             del config  # a large config should be held by the handler alone
             with heard(functools.partial(self.keep_line, task)):
                 value = await calling
+            if self._has_stopped(attempt):
+                return self._suspend(attempt)
             leaving = self._leave(attempt, value)
             del value
             return await leaving
         except (asyncio.CancelledError, GeneratorExit):
-            raise
+            if attempt.ending or not self._has_stopped(attempt):
+                raise
+            return self._suspend(attempt)
         except BaseException as error:  # noqa: BLE001  a handler may raise anything, even SystemExit; it failed
+            if self._has_stopped(attempt):  # whatever it makes of that (rule 77)
+                return self._suspend(attempt)
             # A KeyboardInterrupt here is the handler's too: Ctrl-C ends the loop's main task and comes here only the
             # second time, from a handler that keeps the loop. Out of here it would end the process, and all it runs.
             return self._leaving.clean(attempt.failed(error, self.worker_id))
@@ -111,6 +128,28 @@ class Execution:
             self._contexts.pop(attempt.task_id, None)
             if attempt.saving is not None:
                 attempt.saving.cancel()  # a checkpoint the handler did not wait for
+
+    def _has_stopped(self, attempt: Attempt) -> bool:
+        context = self._contexts.get(attempt.task_id)
+        return context is not None and context.has_stopped
+
+    def _suspend(self, attempt: Attempt) -> Result:
+        """Make a result of what the handler has asked for, or of the call that it was refused."""
+        asks, task = self._contexts[attempt.task_id].asks, attempt.task
+        short = self._contexts[attempt.task_id].short
+        if short is not None and asks is None:
+            return attempt.short(short, self.worker_id)
+        try:
+            if task.sensitive and any(ask["kind"] in ("approval", "child") for ask in asks or ()):
+                message = (
+                    f"{task.node} has sensitive fields, and what it shows or passes on would be stored in the open"
+                )
+                raise Failure("cannot_suspend", message, retryable=False)
+            left = self._leaving.send_small(task, asks, "asks", LARGEST_ASKS)
+        except Failure as error:
+            return self._leaving.clean(attempt.failed(error, self.worker_id))
+        assert isinstance(left, Left)  # the context has measured it
+        return attempt.suspended(tuple(left.value), self.worker_id)
 
     async def _leave(self, attempt: Attempt, value: Any) -> Result:
         """Make a result of what the handler returned. From here on no timeout applies: the work is done."""
@@ -131,7 +170,9 @@ class Execution:
         if context is not None:
             context.cancelled = True
 
-    def checkpoint(self, attempt: Attempt, data: Any, step: str) -> asyncio.Future[None]:
+    def checkpoint(
+        self, attempt: Attempt, data: Any, step: str, usage: money.Usage | None = None
+    ) -> asyncio.Future[None]:
         if attempt.reported:
             raise asyncio.CancelledError(f"{attempt.task_id} is over")
         check_step(step)  # again: an isolated process does not know what is secret
@@ -139,23 +180,42 @@ class Execution:
         if is_quick(data):
             small = self._leaving.send_small(attempt.task, data, "checkpoint", attempt.inline_bytes)
         if attempt.saving is None and isinstance(small, Left):
-            return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id))
-        attempt.saving = self.loop.create_task(self._save(attempt, small, step, attempt.saving))
+            return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id, usage))
+        attempt.saving = self.loop.create_task(self._save(attempt, small, step, usage, attempt.saving))
         attempt.saving.add_done_callback(_look_at)
         return attempt.saving
 
-    async def _save(self, attempt: Attempt, data: Any, step: str, before: asyncio.Task[None] | None) -> None:
+    def begin_step(
+        self, attempt: Attempt, step: str, wish: str, terms: Terms, *, not_done: bool
+    ) -> asyncio.Future[None]:
+        """Wish to begin a step, or say that it did not happen. The future is cancelled if that is refused."""
+        if attempt.reported:
+            raise asyncio.CancelledError(f"{attempt.task_id} is over")
+        return self._reporter.add_and_wait(attempt.begins(step, wish, terms, self.worker_id, not_done=not_done))
+
+    def new_wish(self) -> str:
+        return self._clock.new_id()
+
+    async def _save(
+        self, attempt: Attempt, data: Any, step: str, usage: money.Usage | None, before: asyncio.Task[None] | None
+    ) -> None:
         """Store a large checkpoint, then report it. Later checkpoints wait for it, so that they arrive in order."""
         if before is not None:
             await asyncio.wait([before])
         left = data
         if not isinstance(data, Left):
             left = await self._leaving.send(attempt.task, data, "checkpoint", attempt.inline_bytes)
-        await self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id))
+        await self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id, usage))
 
     async def load_inputs(self, task: Task) -> dict[str, Any]:
         inputs: dict[str, Any] = await self._filling.fill(task, task.inputs)
         return inputs
+
+    def reveal_secret(self, task: Task, name: str) -> str:
+        return self._filling.reveal_secret(task, name)
+
+    async def get_blob(self, task: Task, ref: str) -> bytes | bytearray:
+        return await self._filling.get(task, ref)
 
     def thread_ended(self, attempt: Attempt) -> None:
         attempt.threads -= 1
@@ -184,16 +244,22 @@ class Execution:
                         keep_line=functools.partial(self.keep_line, task),
                         blob=functools.partial(self._filling.get, task),
                     ),
+                    found.opener,
+                    self.device,
                 )
         if task.checkpoint is not None:
             task = msgspec.structs.replace(task, checkpoint=await self._filling.fill(task, task.checkpoint))
         context = self._contexts[attempt.task_id] = WorkerContext(self, attempt, task)
-        if found.is_async:
-            if task.inputs and not found.inputs_on_demand:
-                await context.prepare_inputs()
-            self._begin(attempt)
-            return await found.handler(config, context)
+        if found.is_async and task.inputs and not found.inputs_on_demand:
+            await context.prepare_inputs()
         self._begin(attempt)
+        if found.opener is not None:
+            async with self.shared.use(found.opener) as context.shared:
+                if found.is_async:
+                    return await found.handler(config, context)
+                return await context.run_in_thread(found.handler, config, context)
+        if found.is_async:
+            return await found.handler(config, context)
         return await context.run_in_thread(found.handler, config, context)
 
     def _begin(self, attempt: Attempt) -> None:
@@ -254,6 +320,16 @@ class WorkerContext(Context):
         tell = functools.partial(self._execution.tell_blocked, self._task, function)
         return Timed(awaited, self._execution.monotonic, tell)
 
+    @property
+    def was_sealed(self) -> bool:
+        return self._attempt.opened
+
+    def reveal_secret(self, name: str) -> str:
+        return self._execution.reveal_secret(self._task, name)
+
+    async def get_blob(self, ref: str) -> bytes | bytearray:
+        return await self._execution.get_blob(self._task, ref)
+
     def heartbeat(self) -> None:
         """Restart the heartbeat timeout. Raises in a thread whose attempt is over, so that the slot becomes free."""
         if self._attempt.reported:
@@ -279,6 +355,13 @@ class WorkerContext(Context):
             raise RuntimeError(f"the function raised {type(value).__name__}") from value
         raise value
 
+    @property
+    def device(self) -> str:
+        return self._execution.device
+
+    def using(self, opener: Opener) -> AbstractAsyncContextManager[Any]:
+        return self._execution.shared.use(opener)
+
     async def load_inputs(self) -> dict[str, Any]:
         if self._inputs is None:
             self._inputs = await self._execution.load_inputs(self._task)
@@ -288,16 +371,43 @@ class WorkerContext(Context):
         loading = self._execution.load_inputs(self._task)
         return asyncio.run_coroutine_threadsafe(loading, self._execution.loop).result()
 
-    def _save(self, checkpoint: Any, step: str = "") -> Any:
+    async def _say(self, step: str, wish: str, terms: Terms, *, not_done: bool = False) -> None:
+        answer = self._execution.begin_step(self._attempt, step, wish, terms, not_done=not_done)
+        if terms.reserve is None or not_done:
+            await answer
+            return
+        await asyncio.wait([answer])  # so that a refusal is told from an end of the attempt
+        if answer.cancelled():
+            raise Refused
+        answer.result()
+
+    def _new_wish(self) -> str:
+        if self._task.undo:
+            message = (
+                "a step of a compensator cannot begin with effect='at_most_once' or reserve: what undoes is not held up"
+            )
+            raise Failure("cannot_begin", message, retryable=False)
+        return self._execution.new_wish()
+
+    def _say_in_thread(self, step: str, wish: str, terms: Terms, *, not_done: bool = False) -> None:
+        said = self._say(step, wish, terms, not_done=not_done)
+        try:
+            asyncio.run_coroutine_threadsafe(said, self._execution.loop).result()
+        except concurrent.futures.CancelledError:
+            raise asyncio.CancelledError(f"step {step!r} may not begin: its attempt is over") from None
+
+    def _save(self, checkpoint: Any, step: str = "", usage: money.Usage | None = None) -> Any:
         if self._on_loop():
-            return self._execution.checkpoint(self._attempt, checkpoint, step)
+            return self._execution.checkpoint(self._attempt, checkpoint, step, usage)
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._execution.loop.call_soon_threadsafe(self._save_from_thread, checkpoint, step, done)
+        self._execution.loop.call_soon_threadsafe(self._save_from_thread, checkpoint, step, usage, done)
         return done.result()
 
-    def _save_from_thread(self, checkpoint: Any, step: str, done: concurrent.futures.Future[None]) -> None:
+    def _save_from_thread(
+        self, checkpoint: Any, step: str, usage: money.Usage | None, done: concurrent.futures.Future[None]
+    ) -> None:
         try:
-            saved = self._execution.checkpoint(self._attempt, checkpoint, step)
+            saved = self._execution.checkpoint(self._attempt, checkpoint, step, usage)
         except (asyncio.CancelledError, Failure) as error:
             done.set_exception(error)
             return

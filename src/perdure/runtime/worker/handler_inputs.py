@@ -81,29 +81,35 @@ class Filling:
         self._clock = clock
         self._vault = vault
 
-    async def fill(self, task: Task, value: Any) -> Any:
-        """The value as the handler gets it. Raises Failure, which says that nothing was done."""
+    async def fill(self, task: Task, value: Any, opened: list[str] | None = None) -> Any:
+        """The value as the handler gets it; `opened` is given a word for whatever had been sealed. Raises Failure, which
+        says that nothing was done."""
+        opened = [] if opened is None else opened
         try:
-            return self._open(task, copy_plain(value))
+            return self._open(task, copy_plain(value), opened)
         except HasSegments:
-            steps = loading(value, self._secret(task), partial(self._open_text, task))
-        wanted, whole = self._advance(task, steps, None)
+            steps = loading(value, self._secret(task), partial(self._open_text, task, opened=opened))
+        wanted, whole = self._advance(task, steps, None, opened)
         large = False
         while wanted is not None:
             data = await self.get(task, wanted)
             large = large or len(data) > LIGHT_BYTES
-            advance = partial(self._advance, task, steps, data)
+            advance = partial(self._advance, task, steps, data, opened)
             wanted, whole = await aside(task.tenant, advance) if large else advance()
         return whole
 
     def _advance(
-        self, task: Task, steps: Generator[str, bytes | bytearray, Any], data: bytes | bytearray | None
+        self,
+        task: Task,
+        steps: Generator[str, bytes | bytearray, Any],
+        data: bytes | bytearray | None,
+        opened: list[str],
     ) -> tuple[str | None, Any]:
         """The blob that is wanted next; when there is none, the whole value."""
         try:
             return (next(steps) if data is None else steps.send(data)), None
         except StopIteration as done:
-            return None, self._open(task, done.value)
+            return None, self._open(task, done.value, opened)
 
     def reveal(self, task: Task, value: Any) -> Any:
         """The value with its secrets only, for an isolated process, which asks for blobs by itself. Raises Failure."""
@@ -112,21 +118,30 @@ class Filling:
         except TemplateError as error:
             raise Failure(error.code, error.message, retryable=False, not_done=True) from None
 
+    def reveal_secret(self, task: Task, name: str) -> str:
+        """The value of one secret, for this task. Raises LookupError."""
+        if self._vault is None:
+            raise LookupError(name)
+        return self._vault.reveal(name, task.tenant, task.queue)
+
     def _secret(self, task: Task) -> Callable[[str], Any]:
         if self._vault is None:
             return _refuse_secret
         return partial(self._vault.reveal, tenant=task.tenant, queue=task.queue)
 
-    def _open(self, task: Task, value: Any) -> Any:
+    def _open(self, task: Task, value: Any, opened: list[str]) -> Any:
         """The value with its sealed fields opened, for a handler that may read them."""
         if not task.sealed or not has_sealed(value):
             return value
+        opened.append("fields")
         try:
             return self._sealer(task).open(value)
         except (CannotOpen, UnknownKey) as error:
             raise Failure(error.code, error.message, retryable=isinstance(error, UnknownKey), not_done=True) from None
 
-    def _open_text(self, task: Task, sealed: str) -> str:
+    def _open_text(self, task: Task, sealed: str, opened: list[str] | None = None) -> str:
+        if opened is not None:
+            opened.append("text")
         try:
             return self._sealer(task).open_text(sealed)
         except (CannotOpen, UnknownKey) as error:

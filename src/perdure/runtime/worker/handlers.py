@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from perdure.nodes.config_checks import explain_rendered
 from perdure.nodes.registry import Handler, Registry
-
-CLOSE_SECONDS = 5.0
+from perdure.nodes.shared_values import CLOSE_SECONDS, Opener
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +26,8 @@ class Found(NamedTuple):
     check: Callable[[Any], str]
     """Says what is wrong with a rendered config; gives "" when nothing is."""
     inputs_on_demand: bool
+    opener: Opener | None = None
+    """How what its attempts share is opened; None if they share nothing."""
 
 
 class Handlers(Mapping[str, Found]):
@@ -44,7 +45,7 @@ class Handlers(Mapping[str, Found]):
             handler = node_type.handler
             check = functools.partial(explain_rendered, node_type)
             is_async = inspect.iscoroutinefunction(handler)
-            found = self._found[name] = Found(handler, is_async, check, node_type.inputs_on_demand)
+            found = self._found[name] = Found(handler, is_async, check, node_type.inputs_on_demand, node_type.opener)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -66,7 +67,7 @@ class Handlers(Mapping[str, Found]):
     async def close(self) -> None:
         """Let each loaded node type close what its handlers share."""
         for node_type in self._registry.loaded():
-            if node_type.close is not None:
+            if node_type.close is not None and node_type.open is None:
                 try:
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await node_type.close()

@@ -20,12 +20,16 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 import msgspec
 
 from perdure import functions
+from perdure.clock import SystemClock
 from perdure.kernel.segments import unpack
+from perdure.model.money import Usage
+from perdure.nodes.shared_values import Opener, SharedValues
 from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import LOOKED_AT
 from perdure.runtime.failures import describe
@@ -98,12 +102,14 @@ class Channel:
 
 
 class ChildContext(Context):
-    __slots__ = ("_channel", "_loop")
+    __slots__ = ("_channel", "_device", "_loop", "_shared_values")
     _alone = True
 
-    def __init__(self, task: Task, channel: Channel) -> None:
+    def __init__(self, task: Task, channel: Channel, shared: SharedValues, device: str) -> None:
         super().__init__(task)
         self._channel = channel
+        self._shared_values = shared
+        self._device = device
         self._loop = asyncio.get_running_loop()
 
     def _keep_line(self, level: int, text: str) -> None:
@@ -112,17 +118,19 @@ class ChildContext(Context):
     def heartbeat(self) -> None:
         self._channel.send({"op": "heartbeat"})
 
-    async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        def call() -> tuple[bool, Any]:  # StopIteration cannot pass through a future, so errors come as values
-            try:
-                return True, function(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001
-                return False, error
+    def _stop_for(self, asks: list[dict[str, Any]]) -> None:
+        message = "a handler with `isolation: process` cannot ask yet; ask in a node before it"
+        raise Failure("cannot_suspend", message, retryable=False)
 
-        returned, value = await asyncio.to_thread(call)
-        if returned:
-            return value
-        raise value
+    @property
+    def device(self) -> str:
+        return self._device
+
+    def using(self, opener: Opener) -> AbstractAsyncContextManager[Any]:
+        return self._shared_values.use(opener)
+
+    async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return await _in_thread(functools.partial(function, *args, **kwargs))
 
     async def load_inputs(self) -> dict[str, Any]:
         if self._inputs is None:
@@ -133,7 +141,9 @@ class ChildContext(Context):
         inputs: dict[str, Any] = load(self._task.inputs, self._channel.fetch)
         return inputs
 
-    def _save(self, checkpoint: Any, step: str = "") -> Any:
+    def _save(self, checkpoint: Any, step: str = "", usage: Usage | None = None) -> Any:
+        if usage is not None:
+            self._new_wish()  # what it used could not be counted: as for a step that is to begin by leave
         if self._on_loop():
             return self._loop.run_in_executor(None, functools.partial(self._channel.save, checkpoint, step))
         return self._channel.save(checkpoint, step)
@@ -142,7 +152,22 @@ class ChildContext(Context):
         return running_loop() is self._loop
 
 
-async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str, Any], bytes | bytearray]:
+async def _in_thread(function: Callable[[], Any]) -> Any:
+    def call() -> tuple[bool, Any]:  # StopIteration cannot pass through a future, so errors come as values
+        try:
+            return True, function()
+        except BaseException as error:  # noqa: BLE001
+            return False, error
+
+    returned, value = await asyncio.to_thread(call)
+    if returned:
+        return value
+    raise value
+
+
+async def _execute(
+    message: dict[str, Any], channel: Channel, shared: SharedValues
+) -> tuple[dict[str, Any], bytes | bytearray]:
     try:
         config, inputs, checkpoint = unpack(message["values"])
         loop = asyncio.get_running_loop()
@@ -151,25 +176,36 @@ async def _execute(message: dict[str, Any], channel: Channel) -> tuple[dict[str,
         task = msgspec.convert(message["task"], Task)
         task = msgspec.structs.replace(task, config=config, inputs=inputs, checkpoint=checkpoint)
         _prepare(message, task)
-        module, _, path = message["handler"].partition(":")
-        handler: Any = importlib.import_module(module)
-        for name in path.split("."):
-            handler = getattr(handler, name)
-        context = ChildContext(task, channel)
+        handler = _load(message["handler"])
+        context = ChildContext(task, channel, shared, message["device"])
         with capture.heard(context._keep_line):
-            if inspect.iscoroutinefunction(handler):
-                await context.prepare_inputs()
-                value = await handler(config, context)
-            else:
-                value = await context.run_in_thread(handler, config, context)
-        answer: dict[str, Any] = {"op": "completed"}
+            async with AsyncExitStack() as stack:
+                if message["opener"] is not None:
+                    name, opening, closing = message["opener"]
+                    found = _load(opening)
+                    opener = Opener(name, found, found, None, _load(closing) if closing else None)
+                    context.shared = await stack.enter_async_context(shared.use(opener))
+                if inspect.iscoroutinefunction(handler):
+                    await context.prepare_inputs()
+                    value = await handler(config, context)
+                else:
+                    value = await context.run_in_thread(handler, config, context)
+        answer: dict[str, Any] = {"op": "completed", "has_open": shared.has_open}
         if isinstance(value, Chosen):
             next_nodes, reasoning = choice_of(value, knows_secrets=False)
             answer |= {"next_nodes": next_nodes, "reasoning": reasoning}
             value = value.output
         return answer, encode_output(value)
     except BaseException as error:  # noqa: BLE001  any error is the handler's, and the parent is told
-        return {"op": "failed", "error": describe(error, knows_secrets=False)}, b""
+        return {"op": "failed", "error": describe(error, knows_secrets=False), "has_open": shared.has_open}, b""
+
+
+def _load(place: str) -> Any:
+    module, _, path = place.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
 
 
 def _prepare(message: dict[str, Any], task: Task) -> None:
@@ -209,9 +245,14 @@ def main(descriptor: int) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # the parent passes on whole lines
     capture.begin()
+    shared = SharedValues(SystemClock(), _in_thread)
     with asyncio.Runner() as runner:
         runner.get_loop()
         channel.send({"op": "ready"})
         while True:
             message = channel.calls.get()
-            channel.send(*runner.run(_execute(message, channel)))
+            if message.get("op") == "close":
+                runner.run(shared.close())
+                channel.send({"op": "closed"})
+                continue  # until the parent ends it
+            channel.send(*runner.run(_execute(message, channel, shared)))

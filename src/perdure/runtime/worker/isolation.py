@@ -30,6 +30,7 @@ import msgspec
 from perdure import functions
 from perdure.clock import Clock
 from perdure.kernel.segments import pack
+from perdure.nodes.shared_values import Opener
 from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import clean_text, find_text_trouble
 from perdure.runtime.failures import describe
@@ -90,6 +91,9 @@ class ProcessPool:
         self._idle.append(process)
 
     async def close(self) -> None:
+        for process in self._idle:
+            if process.has_open and process.is_alive:
+                await wait_at_most(self._clock, REAP_SECONDS, process.end)
         for process in list(self._all):
             process.kill()
         for process in list(self._all):
@@ -143,6 +147,8 @@ class IsolatedProcess:
         self._writer = writer
         self.is_clean = True
         """Whether no call is under way, so that the process can take the next one."""
+        self.has_open = False
+        """Whether handlers share something in it that is to be closed."""
 
     @classmethod
     async def start(cls, clean: Callable[[str], str]) -> IsolatedProcess:
@@ -179,12 +185,16 @@ class IsolatedProcess:
         if message.get("op") != "ready":
             raise self._broken("its first message was not 'ready'")
 
-    async def call(self, handler: Callable[..., Any], task: Task, duties: Duties) -> Any:
+    async def call(
+        self, handler: Callable[..., Any], task: Task, duties: Duties, opener: Opener | None = None, device: str = ""
+    ) -> Any:
         """Call the handler in the process and give what it returns. Raises `Failure` with what it raised."""
         self.is_clean = False
         await self._send(
             {
-                "handler": f"{handler.__module__}:{handler.__qualname__}",
+                "handler": _place_of(handler),
+                "opener": None if opener is None else (opener.name, _place_of(opener.open), _place_of(opener.close)),
+                "device": device,
                 "task": msgspec.structs.replace(task, config=None, inputs={}, checkpoint=None),
                 "values": pack([task.config, task.inputs, task.checkpoint]),
                 "modules": functions.modules(),
@@ -207,9 +217,11 @@ class IsolatedProcess:
                     await self._send_blob(str(message.get("ref", "")), duties)
                 case "completed":
                     value = await self._receive_bytes(message)
+                    self.has_open = bool(message.get("has_open"))
                     self.is_clean = True
                     return _with_choice(message, value)
                 case "failed":
+                    self.has_open = bool(message.get("has_open"))
                     self.is_clean = True
                     raise _failure(message.get("error"))
                 case _:
@@ -228,6 +240,12 @@ class IsolatedProcess:
             await self._send({"op": "blob", "error": describe(error)})
             return
         await self._send({"op": "blob", "bytes": len(data)}, data)
+
+    async def end(self) -> None:
+        """Let the process close what handlers share in it, and end."""
+        with contextlib.suppress(Failure):  # it is killed next
+            await self._send({"op": "close"})
+            await self._receive()
 
     def kill(self) -> None:
         """Kill the process and whatever it started, at once."""
@@ -335,6 +353,10 @@ def _print(name: str, text: str) -> None:
     if text and stream is not None:
         stream.write(clean_text(text) if stream.isatty() else text)
         stream.flush()
+
+
+def _place_of(function: Callable[..., Any] | None) -> str:
+    return "" if function is None else f"{function.__module__}:{function.__qualname__}"
 
 
 def _with_choice(message: dict[str, Any], value: Encoded) -> Any:

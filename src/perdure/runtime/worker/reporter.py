@@ -28,7 +28,7 @@ class Reporter:
         self._ready: list[Result] = []
         self._delivering: list[Result] = []
         self._waiters: list[tuple[asyncio.Future[None], str]] = []
-        """Futures that wait for the results that are ready, each with the task whose checkpoint it waits for."""
+        """Futures that wait for the results that are ready, each with the name that a refusal would have."""
         self._delivery_waiters: list[tuple[asyncio.Future[None], str]] = []
         """Futures that wait for the results that are being delivered, likewise."""
         self._wake: asyncio.Future[None] | None = None
@@ -53,14 +53,14 @@ class Reporter:
         """Add a result. The future is done when everything added so far is delivered, and cancelled if it was a
         checkpoint of an attempt that is no longer current."""
         self.add(result)
-        return self.flushed(result.task_id)
+        return self.flushed(result.answers_to)
 
-    def flushed(self, task_id: str = "") -> asyncio.Future[None]:
+    def flushed(self, name: str = "") -> asyncio.Future[None]:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._ready:
-            self._waiters.append((waiter, task_id))
+            self._waiters.append((waiter, name))
         elif self._delivering:
-            self._delivery_waiters.append((waiter, task_id))
+            self._delivery_waiters.append((waiter, name))
         else:
             waiter.set_result(None)
         return waiter
@@ -75,9 +75,9 @@ class Reporter:
                 self._delivering, self._ready = self._ready, []
                 self._delivery_waiters, self._waiters = self._waiters, []
                 refused = await self._deliver()
-                for waiter, task_id in self._delivery_waiters:
-                    if task_id in refused:
-                        waiter.cancel("its attempt is over: another one is current")
+                for waiter, name in self._delivery_waiters:
+                    if name in refused:
+                        waiter.cancel("its attempt is over: another one is current, or it may not begin")
                     elif not waiter.done():
                         waiter.set_result(None)
         finally:
@@ -85,13 +85,13 @@ class Reporter:
                 waiter.cancel()
 
     async def _deliver(self) -> Collection[str]:
-        """Deliver, however long it takes, and give the tasks whose checkpoints were refused."""
+        """Deliver, however long it takes, and give the names of what was refused."""
         pause, refused = FIRST_PAUSE_SECONDS, frozenset[str]()
         while True:
             try:
                 await self._transport.report(self._delivering)
             except CheckpointsRefused as found:  # every result was delivered nevertheless
-                refused = found.task_ids
+                refused = found.names
             except TransportClosed:
                 raise
             except CannotSend as found:
@@ -127,8 +127,8 @@ class Reporter:
             if result.kind != "checkpointed":
                 left.append(unreadable(result, message, self._worker))
                 continue
-            for waiter, task_id in self._delivery_waiters:
-                if task_id == result.task_id and not waiter.done():
+            for waiter, name in self._delivery_waiters:
+                if name == result.answers_to and not waiter.done():
                     waiter.set_exception(Failure("bad_output", message, retryable=False))
                     waiter.exception()  # a handler that does not wait for its checkpoint has not asked
         self._delivering = left

@@ -59,6 +59,13 @@ class ThreadPool:
             thread.start()
         return future
 
+    async def call(self, call: Callable[[], Any]) -> Any:
+        """What a call gives that belongs to no attempt."""
+        returned, value = await self.submit(call, lambda: None)
+        if returned:
+            return value
+        raise value
+
     def close(self) -> None:
         """Let threads end when they are free; busy ones are left alone."""
         self._closed = True

@@ -20,7 +20,8 @@ from perdure.capacity import CONCURRENCY
 from perdure.clock import Clock
 from perdure.errors import PerdureError
 from perdure.kernel.seen import Working
-from perdure.nodes.registry import Registry
+from perdure.nodes.registry import Registry, opener_name
+from perdure.nodes.shared_values import SharedValues
 from perdure.runtime.coordinator.renderer import named_function
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.attempt import Attempt, End
@@ -52,6 +53,8 @@ FLUSH_SECONDS = 5.0
 """How long the last results may take to be delivered at shutdown."""
 LONGEST_PAUSE_SECONDS = 5.0
 MOST_LACKING = 1000
+_OPENING = 4
+"""How many things that handlers share are opened at once in threads."""
 TOLD_SECONDS = 0.1
 """How long an attempt has run before a beat names it as begun; a faster one is over before a person could look."""
 
@@ -85,11 +88,12 @@ class Worker:
         heartbeat_in_thread: bool = True,
         tells_starts: bool = False,
         process: tuple[str, int] = ("", 0),
+        device: str = "",
     ) -> None:
         """`types`: the node types this worker takes, of `task` only the functions this process has; None takes every
         task, for the only worker there is. `heartbeat_in_thread=False` beats on the loop and by the clock, for
         simulation. `tells_starts`: an attempt that has run for a moment is told before the next beat is due. `process`:
-        host and process id, for people."""
+        host and process id, for people. `device`: what handlers find as `ctx.device`."""
         if not 1 <= concurrency <= MOST_SLOTS:
             raise ValueError(f"expected concurrency between 1 and {MOST_SLOTS:,}, got {concurrency}")
         if claims is not None and claims.slots < concurrency:
@@ -111,6 +115,8 @@ class Worker:
         self._heartbeat_in_thread = heartbeat_in_thread
         self._tells_starts = tells_starts
         self._process = process
+        self._device = device
+        self._shared: SharedValues | None = None
         self._lacking: dict[str, None] = {}
         """Functions this process cannot import, oldest first: it is given none while another worker may have them."""
         self._told: frozenset[str] = frozenset()
@@ -142,6 +148,8 @@ class Worker:
         self._lag = LoopLag(loop, self._clock)
         self._threads = self._make_threads(loop)
         self._processes = self._make_processes()
+        openers = ThreadPool(loop, _OPENING, f"{self.worker_id}-opens")
+        shared = self._shared = SharedValues(self._clock, openers.call)
         self._watch = Watch(self._running, self._clock, self._expire)
         self._execution = Execution(
             self._transport,
@@ -156,7 +164,9 @@ class Worker:
             filling=Filling(self._blobs, self._clock, self._vault),
             leaving=Leaving(self._blobs, self._clock, self._vault),
             release=self._release,
+            shared=shared,
             keep_line=self._keep_line,
+            device=self._device,
         )
         has_news = self._has_news if self._tells_starts else None
         heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id, has_news=has_news)
@@ -187,8 +197,10 @@ class Worker:
             self._threads.close()
             try:
                 await self._processes.close()
+                await shared.close()
                 await self._handlers.close()
             finally:
+                openers.close()
                 self._drained.set()
                 self._all_ended.set()
                 self._over.set()
@@ -241,7 +253,7 @@ class Worker:
                 running,
                 self._concurrency,
                 self._queues,
-                tuple(self._handlers) if self._types is None else self._types,
+                self._list_types(),
                 self._functions(),
                 self._lag.measure() if self._lag is not None else 0.0,
                 started,
@@ -254,6 +266,12 @@ class Worker:
             self._loop.call_soon_threadsafe(self._seen.set)
         if answer:
             self._loop.call_soon_threadsafe(self._stop, answer)
+
+    def _list_types(self) -> tuple[str, ...]:
+        """The types this worker can execute, without those that could not be opened a moment ago."""
+        types = tuple(self._handlers) if self._types is None else self._types
+        shared = self._shared
+        return types if shared is None else tuple(name for name in types if not shared.is_failing(opener_name(name)))
 
     def _functions(self) -> tuple[str, ...]:
         return functions.names()

@@ -24,6 +24,8 @@ class Sent(msgspec.Struct):
 
     partition: int
     task_id: str
+    name: str
+    """What a refusal of it names."""
     ask: str
     fields: Arguments
     entry: bytes = b""
@@ -43,12 +45,12 @@ class Checkpoints:
 
     # worker
 
-    def prepare(self, partition: int, task_id: str, fields: Arguments) -> Sent:
+    def prepare(self, partition: int, task_id: str, name: str, fields: Arguments) -> Sent:
         ask = self._clock.new_id()
-        return Sent(partition, task_id, ask, [*fields, "ask", ask, "process", self._process])
+        return Sent(partition, task_id, name, ask, [*fields, "ask", ask, "process", self._process])
 
     async def wait(self, checkpoints: Sequence[Sent]) -> set[str]:
-        """Wait until every checkpoint is durable or refused; returns the tasks of the refused ones."""
+        """Wait until every checkpoint is durable or refused; returns the names of the refused ones."""
         ticket = Ticket()
         done = self._wakes.on([self._keys.wake_process(self._process)], ticket.wake)
         left, refused = list(checkpoints), set[str]()
@@ -57,7 +59,7 @@ class Checkpoints:
                 ticket.clear()
                 answers = [(one, await self._answer(one)) for one in left]
                 left = [one for one, kept in answers if kept is None]
-                refused |= {one.task_id for one, kept in answers if kept is False}
+                refused |= {one.name for one, kept in answers if kept is False}
                 if not left:
                     return refused
                 woken = await ticket.wait(POLL_SECONDS)

@@ -350,7 +350,7 @@ class Results:
                 problems[number] = f"{type(error).__name__}: {error}"
                 continue
             if self._checkpoints.durable and result.kind == "checkpointed":
-                waits[number] = self._checkpoints.prepare(partition, task_id, fields)
+                waits[number] = self._checkpoints.prepare(partition, task_id, result.answers_to, fields)
                 fields = waits[number].fields
             commands.append(["XADD", self._keys.results(partition), "*", *fields])
         if problems:

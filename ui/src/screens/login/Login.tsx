@@ -12,7 +12,7 @@ export default function Login() {
   const error = useSignal("");
   const busy = useSignal(false);
   const asked = place.value.query.get("next") ?? "";
-  const next = isOwnPath(asked) ? asked : "/runs";
+  const next = isOwnPath(asked) ? asked : "/";
   const mode = boot.value?.auth;
   useEffect(() => {
     document.title = `${text.title} · ${words.product}`;
@@ -42,7 +42,7 @@ export default function Login() {
         <h1>{text.title}</h1>
         {mode === "open" ? (
           <p>
-            {text.open} <a href={href("/runs")}>{words.noScreen.next}</a>
+            {text.open} <a href={href("/")}>{words.noScreen.next}</a>
           </p>
         ) : (
           <>

@@ -8,6 +8,7 @@ import { Problem } from "../../kit/problem.tsx";
 import { change } from "../../router.ts";
 import { words } from "../../words/en.ts";
 import { Logs } from "./Logs.tsx";
+import { NodeActions } from "./NodeActions.tsx";
 import type { RunStore } from "./store.ts";
 
 type Details = Schemas["NodeDetails"];
@@ -17,8 +18,9 @@ export function Drawer({ store, node }: { store: RunStore; node: string }) {
   const title = useRef<HTMLHeadingElement>(null);
   const back = useRef(document.activeElement);
   const path = { run_id: store.runId, node };
-  const details = useLoad(`${node} ${store.readings.value}`, (signal) =>
-    call("GET /api/v1/runs/{run_id}/nodes/{node}", { path, signal }),
+  const at = store.at.value;
+  const details = useLoad(`${node} ${at === undefined ? `now ${store.readings.value}` : at}`, (signal) =>
+    call("GET /api/v1/runs/{run_id}/nodes/{node}", { path, query: { at }, signal }),
   );
   const shown = useRef<Details | undefined>(undefined);
   shown.current = details.data.value ?? shown.current;
@@ -56,7 +58,7 @@ export function Drawer({ store, node }: { store: RunStore; node: string }) {
 function Content({ store, node, found }: { store: RunStore; node: string; found: Details }) {
   const text = words.run.drawer;
   const hasOutput = found.output !== undefined && (found.output !== null || !found.error);
-  const why = store.why.value.get(node);
+  const why = store.at.value === undefined ? store.why.value.get(node) : undefined;
   return (
     <>
       <p class="drawer-facts">
@@ -73,6 +75,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
           </span>
         )}
       </p>
+      <NodeActions store={store} node={node} />
       {why && (
         <section>
           <h3>{text.why}</h3>

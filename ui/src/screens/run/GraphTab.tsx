@@ -1,10 +1,10 @@
 // The graph of the run, with its outline beside it.
-import { useSignal } from "@preact/signals";
+import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { call, Refused, type Schemas } from "../../api/call.ts";
+import { call, Refused } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Canvas } from "../../graph/Canvas.tsx";
-import type { Box, Drawing } from "../../graph/model.ts";
+import { type Graph, neighbours, toDrawing } from "../../graph/drawing.ts";
 import { Outline } from "../../graph/Outline.tsx";
 import type { GraphView } from "../../graph/view.ts";
 import { Loading } from "../../kit/basics.tsx";
@@ -14,59 +14,26 @@ import { onKeys } from "../../shell/keys.ts";
 import { words } from "../../words/en.ts";
 import type { RunStore } from "./store.ts";
 
-type Graph = Schemas["Graph"];
-
-/** Boxes and lines of what the server laid out: nodes with a place, and closed stacks. */
-export function toDrawing(graph: Graph): Drawing {
-  const boxes: Box[] = [];
-  for (const node of graph.nodes) if (node.place) boxes.push({ ...node, place: node.place, members: [] });
-  const types = new Map(graph.nodes.map((node) => [node.id, node]));
-  for (const stack of graph.stacks) {
-    const first = types.get(stack.nodes[0] ?? "");
-    if (stack.place && first)
-      boxes.push({
-        id: stack.id,
-        type: first.type,
-        detail: first.detail,
-        notes: [],
-        place: stack.place,
-        members: stack.nodes,
-      });
-  }
-  return { width: graph.width, height: graph.height, boxes, wires: graph.edges };
-}
-
-function add(found: Map<string, string[]>, name: string, other: string): void {
-  const known = found.get(name);
-  if (known) known.push(other);
-  else found.set(name, [other]);
-}
-
-function neighbours(graph: Graph | undefined): { onward: Map<string, string[]>; back: Map<string, string[]> } {
-  const onward = new Map<string, string[]>();
-  const back = new Map<string, string[]>();
-  for (const edge of graph?.edges ?? []) {
-    add(onward, edge.from, edge.to);
-    add(back, edge.to, edge.from);
-  }
-  return { onward, back };
-}
-
 export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   const text = words.run.graph;
   const { query } = place.value;
   const direction = query.get("direction") as Graph["direction"] | null;
   const open = query.getAll("open");
   const patches = store.run.value?.patches ?? 0;
-  const loaded = useLoad(`${store.runId} ${direction} ${open.join(",")} ${patches}`, (signal) =>
+  const at = store.at.value;
+  // A run follows one definition from one patch to the next: the picture is another only behind one.
+  const since =
+    at !== undefined && patches && store.film.version.value ? store.film.phases.definitionAt(at) : undefined;
+  const loaded = useLoad(`${store.runId} ${direction} ${open.join(",")} ${patches} ${since}`, (signal) =>
     call("GET /api/v1/runs/{run_id}/graph", {
       path: { run_id: store.runId },
-      query: { direction: direction ?? undefined, open: open.length ? open : undefined },
+      query: { direction: direction ?? undefined, open: open.length ? open : undefined, at: since },
       signal,
     }),
   );
   const graph = loaded.data.value;
   const drawing = useMemo(() => (graph ? toDrawing(graph) : undefined), [graph]);
+  const fates = useComputed(() => (store.at.value === undefined ? undefined : store.film.fatesAt(store.at.value)));
   const { onward, back } = useMemo(() => neighbours(graph), [graph]);
   const ids = useMemo(
     () => graph?.nodes.map((one) => one.id) ?? [...store.nodes.value.keys()],
@@ -147,7 +114,7 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
         {!hidden.value && (
           <Outline
             ids={ids}
-            nodes={store.nodes.value}
+            nodes={store.shown.value}
             chosen={node}
             onward={onward}
             back={back}
@@ -161,7 +128,8 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
           {drawing ? (
             <Canvas
               drawing={drawing}
-              nodes={store.nodes.value}
+              nodes={store.shown.value}
+              fates={fates.value}
               chosen={node || focused.value}
               onChoose={choose}
               view={view}

@@ -1,28 +1,49 @@
 // Everything that happened to the run, event by event.
 import { useComputed, useSignal } from "@preact/signals";
-import { useRef } from "preact/hooks";
-import { Foreign } from "../../kit/basics.tsx";
+import { useEffect, useRef } from "preact/hooks";
+import { useLoad } from "../../api/load.ts";
+import { Foreign, Loading } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
+import { Problem } from "../../kit/problem.tsx";
 import { clockWithMilliseconds, exactTime, zone } from "../../kit/time.ts";
 import { useWindow } from "../../kit/window.ts";
 import { change, place } from "../../router.ts";
 import { number, words } from "../../words/en.ts";
-import type { RunEvent, RunStore } from "./store.ts";
+import type { RunEvent } from "./events.ts";
+import type { RunStore } from "./store.ts";
 
 const ROW = 36;
 
+/** The numbers of the events at hand that fit the filter, oldest first. */
+function matching(store: RunStore, filter: string): number[] {
+  const found: number[] = [];
+  for (const event of store.events.all()) {
+    if (event.type.includes(filter) || (event.node ?? "").toLowerCase().includes(filter)) found.push(event.seq);
+  }
+  return found;
+}
+
 export function Journal({ store }: { store: RunStore }) {
   const text = words.run.journal;
-  const oldest = place.value.query.get("order") === "oldest";
-  const wanted = place.value.query.get("q") ?? "";
   const shown = useComputed(() => {
-    const query = place.value.query;
-    const filter = (query.get("q") ?? "").toLowerCase();
-    const found = store.events.value.filter(
-      (event) => !filter || event.type.includes(filter) || (event.node ?? "").toLowerCase().includes(filter),
-    );
-    return query.get("order") === "oldest" ? found : found.toReversed();
+    const { query } = place.value;
+    const filter = (query.get("q") ?? "").trim().toLowerCase();
+    const oldest = query.get("order") === "oldest";
+    const found = filter && store.events.version.value >= 0 ? matching(store, filter) : undefined;
+    const count = found?.length ?? store.events.last.value;
+    const numberAt = (index: number) => {
+      const spot = oldest ? index : count - 1 - index;
+      return found ? (found[spot] ?? 0) : spot + 1;
+    };
+    return { numberAt, count, filter, oldest };
   });
+  const { numberAt, count, filter, oldest } = shown.value;
+  const wanted = place.value.query.get("q") ?? "";
+  const all = store.events.last.value;
+  // A filter looks at every event: they are read page by page.
+  useEffect(() => {
+    if (filter) store.events.want(1, all);
+  }, [filter, all, store.events.error.value]);
   return (
     <>
       <div class="bar">
@@ -38,38 +59,66 @@ export function Journal({ store }: { store: RunStore }) {
         <button type="button" onClick={() => change({ order: oldest ? undefined : "oldest" })}>
           {oldest ? text.oldest : text.newest}
         </button>
-        <span class="soft number">{text.count(shown.value.length, store.events.value.length)}</span>
+        <span class="soft number">{text.count(count, all)}</span>
       </div>
-      {shown.value.length === 0 ? <p class="nothing soft">{text.empty}</p> : <Events events={shown.value} />}
+      {store.events.error.value !== undefined && (
+        <Problem error={store.events.error.value} onRetry={() => store.events.retry()} />
+      )}
+      {count === 0 ? (
+        <p class="nothing soft">{text.empty}</p>
+      ) : (
+        <Events store={store} count={count} numberAt={numberAt} />
+      )}
     </>
   );
 }
 
-function Events({ events }: { events: readonly RunEvent[] }) {
+function Events({ store, count, numberAt }: { store: RunStore; count: number; numberAt: (index: number) => number }) {
   const list = useRef<HTMLOListElement>(null);
-  const seen = useWindow(list, events.length, ROW, ROW);
+  const seen = useWindow(list, count, ROW, ROW);
   const open = useSignal<ReadonlySet<number>>(new Set());
   const { from, to } = seen.value;
+  const [first, end] = [numberAt(from), numberAt(Math.max(from, to - 1))];
+  useEffect(
+    () => store.events.want(Math.min(first, end), Math.max(first, end)),
+    [first, end, store.events.error.value],
+  );
   const toggle = (seq: number) => {
     const next = new Set(open.value);
     if (!next.delete(seq)) next.add(seq);
     open.value = next;
   };
+  const rows: number[] = [];
+  for (let index = from; index < to; index++) rows.push(numberAt(index));
+  const version = store.events.version.value;
   return (
-    <ol class="events" ref={list} aria-label={words.run.journal.label}>
+    <ol class="events" ref={list} aria-label={words.run.journal.label} data-version={version}>
       <li class="gap" aria-hidden="true" style={{ height: `${from * ROW}px` }} />
-      {events.slice(from, to).map((event) => (
-        <Row key={event.seq} event={event} open={open.value.has(event.seq)} onToggle={() => toggle(event.seq)} />
-      ))}
-      <li class="gap" aria-hidden="true" style={{ height: `${(events.length - to) * ROW}px` }} />
+      {rows.map((seq) => {
+        const event = store.events.get(seq);
+        if (!event) return <li key={seq} class="event skeleton" aria-busy="true" />;
+        return <Row key={seq} store={store} event={event} open={open.value.has(seq)} onToggle={() => toggle(seq)} />;
+      })}
+      <li class="gap" aria-hidden="true" style={{ height: `${(count - to) * ROW}px` }} />
     </ol>
   );
 }
 
-function Row({ event, open, onToggle }: { event: RunEvent; open: boolean; onToggle: () => void }) {
+interface RowGiven {
+  store: RunStore;
+  event: RunEvent;
+  open: boolean;
+  onToggle: () => void;
+}
+
+function Row({ store, event, open, onToggle }: RowGiven) {
   const text = words.run.journal;
+  const at = store.at.value;
   return (
-    <li class="event">
+    <li
+      class={at !== undefined && event.seq > at ? "event later" : "event"}
+      aria-current={at === event.seq || undefined}
+    >
       <div class="event-line">
         <button
           type="button"
@@ -102,16 +151,38 @@ function Row({ event, open, onToggle }: { event: RunEvent; open: boolean; onTogg
           {typeof event.item === "number" && text.item(event.item)}
         </span>
       </div>
-      {open && (
-        <div class="event-data">
-          {event.cause && (
-            <p class="soft">
-              {text.cause} <Foreign text={event.cause} />
-            </p>
-          )}
-          <Json value={event.data} />
-        </div>
-      )}
+      {open && <Content store={store} event={event} />}
     </li>
+  );
+}
+
+/** Everything that an event holds, and the way to the run as it was right after it. */
+function Content({ store, event }: { store: RunStore; event: RunEvent }) {
+  const text = words.run.journal;
+  const omitted = event.omitted !== undefined;
+  const loaded = useLoad(String(event.seq), async (signal) =>
+    omitted ? ((await store.events.whole(event.seq, signal)) ?? event) : event,
+  );
+  const whole = loaded.data.value;
+  return (
+    <div class="event-data">
+      <p class="event-ways">
+        <button type="button" onClick={() => change({ at: String(event.seq), tab: undefined })}>
+          {text.lookHere}
+        </button>
+        {event.cause && (
+          <span class="soft">
+            {text.cause} <Foreign text={event.cause} />
+          </span>
+        )}
+      </p>
+      {loaded.error.value !== undefined ? (
+        <Problem error={loaded.error.value} onRetry={loaded.reload} />
+      ) : whole ? (
+        <Json value={whole.data} />
+      ) : (
+        <Loading rows={1} />
+      )}
+    </div>
   );
 }

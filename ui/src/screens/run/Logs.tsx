@@ -2,7 +2,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
-import { pulse } from "../../api/load.ts";
 import { Foreign, Loading } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { cut } from "../../kit/text.ts";
@@ -14,7 +13,6 @@ import type { RunStore } from "./store.ts";
 
 type Line = Schemas["LogLine"];
 
-const POLL_SECONDS = 2;
 const ROW = 22;
 const LONGEST = 5000;
 
@@ -40,21 +38,20 @@ export function Logs({ runId, store, node }: { runId: string; store: RunStore; n
         more = page.next_cursor !== null && page.items.length > 0;
       }
       error.value = undefined;
+      store.withLogs(after.current);
     };
-    read().catch((caught: unknown) => {
-      if (!aborter.signal.aborted) error.value = caught;
+    const again = () =>
+      read().catch((caught: unknown) => {
+        if (!aborter.signal.aborted) error.value = caught;
+      });
+    // Once now, and then whenever the stream has brought lines; one reading after the other.
+    let reading: Promise<void> = Promise.resolve();
+    const stop = store.lines.subscribe(() => {
+      reading = reading.then(again);
     });
-    // A run that has ended writes nothing more.
-    const beat = pulse(
-      POLL_SECONDS,
-      async () => {
-        if (store.live.peek().state !== "ended") await read();
-      },
-      () => {},
-    );
     return () => {
       aborter.abort();
-      beat.stop();
+      stop();
     };
   }, [runId, node, turn.value]);
   const found = lines.value;

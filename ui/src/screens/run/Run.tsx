@@ -1,23 +1,56 @@
 // One run: what state it is in, why it stands still, and its graph, journal, values and logs.
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
+import { Slider } from "../../film/Slider.tsx";
 import { CopyButton, Duration, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, href, place } from "../../router.ts";
+import { onScreen } from "../../shell/finding.ts";
 import { onKeys } from "../../shell/keys.ts";
+import { lacks } from "../../shell/me.ts";
 import { number, words } from "../../words/en.ts";
+import { ActionBar, ActionSheets } from "./Actions.tsx";
+import Children from "./Children.tsx";
+import { Compare } from "./Compare.tsx";
 import { Drawer } from "./Drawer.tsx";
 import { GraphTab } from "./GraphTab.tsx";
 import { Journal } from "./Journal.tsx";
 import { Logs } from "./Logs.tsx";
-import { hasEnded, mostUrgent, RunStore, type RunView } from "./store.ts";
+import { Reason } from "./Reason.tsx";
+import { hasEnded, RunStore, type RunView } from "./store.ts";
+import Timeline from "./Timeline.tsx";
 import { Values } from "./Values.tsx";
 
-const TABS = ["graph", "journal", "values", "logs"] as const;
+const TABS = ["graph", "timeline", "journal", "values", "logs", "children"] as const;
 type Tab = (typeof TABS)[number];
 
 export default function Run({ names }: { names: Readonly<Record<string, string>> }) {
   const runId = names.run_id ?? "";
+  const other = place.value.query.get("compare");
+  return other ? <Both first={runId} second={other} /> : <One runId={runId} />;
+}
+
+/** Two runs side by side: loaded where the address asks for it. */
+function Both({ first, second }: { first: string; second: string }) {
+  const found = useSignal<ComponentType<{ first: string; second: string }> | undefined>(undefined);
+  const error = useSignal<unknown>(undefined);
+  useEffect(() => {
+    import("./Pair.tsx").then(
+      (made) => {
+        found.value = made.default;
+      },
+      (caught: unknown) => {
+        error.value = caught;
+      },
+    );
+  }, []);
+  const Found = found.value;
+  if (Found) return <Found first={first} second={second} />;
+  return error.value === undefined ? <Loading /> : <Problem error={error.value} onRetry={() => location.reload()} />;
+}
+
+function One({ runId }: { runId: string }) {
   const store = useMemo(() => new RunStore(runId), [runId]);
   useEffect(() => {
     document.title = `${runId} · ${words.product}`;
@@ -57,7 +90,8 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
   const tab: Tab = asked && TABS.includes(asked) ? asked : "graph";
   const node = place.value.query.get("node") ?? "";
   const choose = (next: Tab) => change({ tab: next === "graph" ? undefined : next });
-  useEffect(
+  // At once, not after the first picture: what is seen can be used.
+  useLayoutEffect(
     () =>
       onKeys({
         ...Object.fromEntries(TABS.map((one, index) => [String(index + 1), () => choose(one)])),
@@ -67,11 +101,23 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
       }),
     [],
   );
+  useEffect(() => {
+    onScreen.value = [...store.nodes.value.keys()].slice(0, 2000).map((id) => ({
+      kind: "node",
+      label: id,
+      to: href(`/runs/${encodeURIComponent(run.run_id)}`, { node: id }),
+    }));
+    return () => {
+      onScreen.value = [];
+    };
+  }, [run.run_id, store.nodes.value.size]);
   return (
-    <section class="screen run">
+    <section class={store.at.value === undefined ? "screen run" : "screen run past"}>
       <Crumbs runId={run.run_id} />
       <Header store={store} run={run} />
-      <Reason store={store} run={run} />
+      <FirstMinute store={store} run={run} />
+      {store.at.value === undefined ? <Reason store={store} run={run} /> : <Past store={store} at={store.at.value} />}
+      <Slider store={store} />
       <Announcer store={store} run={run} />
       <div class="tabs" role="tablist" aria-label={words.run.tabs.label}>
         {TABS.map((one) => (
@@ -93,12 +139,15 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
       <div class="with-drawer">
         <div id="panel" role="tabpanel" aria-labelledby={`tab-${tab}`} class="panel">
           {tab === "graph" && <GraphTab store={store} node={node} />}
+          {tab === "timeline" && <Timeline store={store} node={node} />}
           {tab === "journal" && <Journal store={store} />}
           {tab === "values" && <Values store={store} run={run} />}
           {tab === "logs" && <Logs runId={run.run_id} store={store} />}
+          {tab === "children" && <Children store={store} />}
         </div>
         {node && <Drawer key={node} store={store} node={node} />}
       </div>
+      <ActionSheets store={store} run={run} />
     </section>
   );
 }
@@ -115,6 +164,7 @@ function moveTab(event: KeyboardEvent, tab: Tab, choose: (tab: Tab) => void): vo
 function Header({ store, run }: { store: RunStore; run: RunView }) {
   const counts = store.counts.value;
   const facts = words.run.facts;
+  const at = store.at.value;
   return (
     <header class="run-head">
       <div class="run-title">
@@ -122,15 +172,23 @@ function Header({ store, run }: { store: RunStore; run: RunView }) {
           <Foreign text={run.workflow} />
           <span class="soft">{run.version ? `@${number(run.version)}` : ` ${words.runs.unregistered}`}</span>
         </h1>
-        <StateMark state={run.state} waiting={run.waiting ?? false} />
-        <Live store={store} />
+        {at === undefined ? (
+          <>
+            <StateMark state={run.state} waiting={run.waiting ?? false} />
+            <Live store={store} />
+          </>
+        ) : (
+          store.film.version.value > 0 && <StateMark state={store.film.phases.stateAt(at)} />
+        )}
+        {at === undefined && <ActionBar store={store} run={run} />}
+        {at === undefined && !hasEnded(run) && <PatchWay runId={run.run_id} />}
       </div>
       <dl class="facts">
         <Fact name={facts.started}>
           <Moment at={run.started_at ?? run.created_at} />
         </Fact>
         <Fact name={facts.duration}>
-          <Duration from={run.started_at} to={run.ended_at} />
+          <Duration from={run.started_at} to={at === undefined ? run.ended_at : store.film.film.timeAt(at)} />
         </Fact>
         <Fact name={facts.nodes}>
           <span class="number">{words.run.progress(counts.done, counts.all)}</span>
@@ -148,6 +206,13 @@ function Header({ store, run }: { store: RunStore; run: RunView }) {
           <Fact name={facts.parent}>
             <a href={href(`/runs/${encodeURIComponent(run.parent)}`)}>
               <Foreign text={run.parent} className="id" />
+            </a>
+          </Fact>
+        )}
+        {run.origin && (
+          <Fact name={facts.origin}>
+            <a href={href(`/runs/${encodeURIComponent(run.origin)}`)}>
+              <Foreign text={run.origin} className="id" />
             </a>
           </Fact>
         )}
@@ -172,6 +237,39 @@ function Header({ store, run }: { store: RunStore; run: RunView }) {
   );
 }
 
+/** The hints of the sample: loaded where the address asks for them. */
+function FirstMinute({ store, run }: { store: RunStore; run: RunView }) {
+  const found = useSignal<ComponentType<{ store: RunStore; run: RunView }> | undefined>(undefined);
+  const isWanted = place.value.query.has("welcome");
+  useEffect(() => {
+    if (isWanted)
+      import("../welcome/Welcome.tsx").then(
+        (made) => {
+          found.value = made.default;
+        },
+        () => {}, // the run can be seen without them
+      );
+  }, [isWanted]);
+  const Found = found.value;
+  return isWanted && Found ? <Found store={store} run={run} /> : null;
+}
+
+/** The way to the editor of the run's definition. */
+function PatchWay({ runId }: { runId: string }) {
+  const why = lacks("runs:patch", "workflows:write");
+  if (why === undefined)
+    return (
+      <a class="button" href={href(`/runs/${encodeURIComponent(runId)}/edit`)}>
+        {words.run.patch}
+      </a>
+    );
+  return (
+    <button type="button" disabled title={why}>
+      {words.run.patch}
+    </button>
+  );
+}
+
 function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
   return (
     <div>
@@ -191,34 +289,21 @@ function Live({ store }: { store: RunStore }) {
   );
 }
 
-/** One sentence: what the run stands still for, and the way to it. */
-function Reason({ store, run }: { store: RunStore; run: RunView }) {
-  const found = reasonOf(store, run);
-  if (!found) return null;
+/** That the page shows the past: what is to be seen there, and the ways out. */
+function Past({ store, at }: { store: RunStore; at: number }) {
+  const text = words.run.film;
+  const compared = useSignal(false);
   return (
-    <p class="reason" data-group={found.bad ? "bad" : "waits"}>
-      <Foreign text={found.text} />
-      {found.node && (
-        <button type="button" onClick={() => change({ node: found.node })}>
-          {words.run.why.open}
+    <div class="reason past-line" data-group="waits">
+      <span>{text.past(at, store.events.last.value)}</span>
+      <span class="past-ways">
+        <button type="button" onClick={() => (compared.value = true)}>
+          {text.compare}
         </button>
-      )}
-    </p>
+      </span>
+      {compared.value && <Compare runId={store.runId} at={at} onClose={() => (compared.value = false)} />}
+    </div>
   );
-}
-
-function reasonOf(store: RunStore, run: RunView): { text: string; node?: string; bad?: boolean } | undefined {
-  const text = words.run.why;
-  if (run.quarantined) return { text: text.quarantined(run.quarantined), bad: true };
-  if (run.error) {
-    const said = [run.error.code, run.error.message].filter(Boolean).join(" · ");
-    const { node } = run.error;
-    return node ? { text: text.failed(node, said), node, bad: true } : { text: text.failedRun(said), bad: true };
-  }
-  if (hasEnded(run) || store.counts.value.running > 0) return undefined;
-  const node = mostUrgent(store.nodes.value);
-  const said = node === undefined ? undefined : store.why.value.get(node);
-  return node !== undefined && said ? { text: said, node } : undefined;
 }
 
 /** What changed, for who does not see it: at most every two seconds, as a sum. */

@@ -13,12 +13,24 @@ const NODES = 100;
 const isNothing = (value: unknown): boolean =>
   value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
 
-export function Values({ store, run }: { store: RunStore; run: RunView }) {
-  const text = words.run.values;
+/** What the run has now, or had at an event. */
+async function read(store: RunStore, at: number | undefined, signal: AbortSignal) {
   const path = { run_id: store.runId };
-  const loaded = useLoad(`${store.runId} ${store.readings.value}`, async (signal) =>
-    call("GET /api/v1/runs/{run_id}/nodes", { path, query: { outputs: true, limit: NODES }, signal }),
-  );
+  if (at === undefined) {
+    const query = { outputs: true, limit: NODES };
+    const page = await call("GET /api/v1/runs/{run_id}/nodes", { path, query, signal });
+    return { run: undefined, items: page.items };
+  }
+  const run = await call("GET /api/v1/runs/{run_id}/state", { path, query: { at }, signal });
+  return { run, items: Object.entries(run.nodes).map(([node, view]) => ({ ...view, node })) };
+}
+
+export function Values({ store, run: now }: { store: RunStore; run: RunView }) {
+  const text = words.run.values;
+  const at = store.at.value;
+  const again = at === undefined ? store.readings.value : 0;
+  const loaded = useLoad(`${store.runId} ${at ?? "now"}`, (signal) => read(store, at, signal), again);
+  const run = loaded.data.value?.run ?? now;
   const nodes = loaded.data.value?.items.filter((item) => item.output !== undefined);
   return (
     <div class="values">

@@ -1,11 +1,18 @@
-// One run as it is now: the server's own view of it, read again whenever its journal grows, and the journal itself.
+// One run: the server's own view of it as it is now, read again whenever its journal grows; the journal; and the film of what was before.
 import { computed, signal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
-import { type Frame, followRun, readData, type StreamState } from "../../api/stream.ts";
+import { type Following, type Frame, followRun, readData, type StreamState } from "../../api/stream.ts";
+import { FilmStore } from "../../film/store.ts";
+import { place } from "../../router.ts";
+import { EventBook, type RunEvent } from "./events.ts";
 
 export type RunView = Schemas["Run"];
 export type NodeView = Schemas["Node"];
-export type RunEvent = Schemas["Event"];
+
+interface Live {
+  readonly state: StreamState;
+  readonly seconds: number;
+}
 
 const SOONEST_MS = 250;
 const DONE = new Set(["completed", "skipped", "compensated"]);
@@ -17,16 +24,28 @@ export class RunStore {
   readonly run = signal<RunView | undefined>(undefined);
   readonly nodes = signal<ReadonlyMap<string, NodeView>>(new Map());
   readonly why = signal<ReadonlyMap<string, string>>(new Map());
+  /** The same in codes and ids. */
+  readonly reasons = signal<ReadonlyMap<string, Schemas["Obstacle"]>>(new Map());
+  /** What holds the run up first. */
+  readonly first = signal<Schemas["Obstacle"] | null>(null);
   readonly error = signal<unknown>(undefined);
-  readonly live = signal<{ state: StreamState; seconds: number }>({ state: "connecting", seconds: 0 });
-  /** The journal, oldest first, as far as the stream has brought it. */
-  readonly events = signal<readonly RunEvent[]>([]);
+  readonly #stream = signal<Live>({ state: "connecting", seconds: 0 });
+  readonly live = computed(() => liveOf(this.#stream.value, this.run.value));
+  /** Grows with every log line that comes. */
+  readonly lines = signal(0);
   /** Grows with each reading, so that open drawers read their node again. */
   readonly readings = signal(0);
-  readonly counts = computed(() => countStates(this.nodes.value));
   readonly runId: string;
+  readonly events: EventBook;
+  readonly film: FilmStore;
+  /** The event that the reader looks at; undefined: the run as it is now. */
+  readonly at = computed(() => readAt(place.value.query.get("at"), this.events.last.value));
+  /** The nodes as they are shown: now, or at that event. */
+  readonly shown = computed(() => (this.at.value === undefined ? this.nodes.value : this.film.nodesAt(this.at.value)));
+  readonly counts = computed(() => countStates(this.shown.value));
   #aborter = new AbortController();
-  #end: (() => void) | undefined;
+  #following: Following | undefined;
+  #linesFrom: number | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #reading = false;
   #wanted = false;
@@ -34,39 +53,57 @@ export class RunStore {
 
   constructor(runId: string) {
     this.runId = runId;
+    this.events = new EventBook(runId, this.#aborter.signal);
+    this.film = new FilmStore(runId, this.#aborter.signal);
   }
 
   open(): void {
-    void this.#read();
-    this.#end = followRun(this.runId, 0, {
+    void this.#begin();
+  }
+
+  async #begin(): Promise<void> {
+    const [, last] = await Promise.all([this.#read(), this.film.read()]);
+    if (this.#aborter.signal.aborted || this.error.peek() !== undefined) return;
+    this.events.grow(last);
+    this.#following = followRun(this.runId, last, {
       onFrames: (frames) => this.#take(frames),
       onState: (state, seconds = 0) => {
-        this.live.value = { state, seconds };
+        this.#stream.value = { state, seconds };
         if (state === "ended") this.#wish();
       },
       onError: (error) => {
         this.error.value ??= error;
       },
     });
+    if (this.#linesFrom !== undefined) this.#following.withLogs(this.#linesFrom);
   }
 
   close(): void {
-    this.#end?.();
+    this.#following?.end();
     this.#aborter.abort();
     clearTimeout(this.#timer);
   }
 
   retry(): void {
     this.error.value = undefined;
-    this.#end?.();
-    this.events.value = [];
+    this.#following?.end();
     this.open();
+  }
+
+  /** Log lines are shown, up to this position: those that follow come with the events. */
+  withLogs(position: number): void {
+    this.#linesFrom = position;
+    this.#following?.withLogs(position);
   }
 
   #take(frames: readonly Frame[]): void {
     const found = frames.filter((frame) => frame.id).map((frame) => readData(frame) as RunEvent);
-    if (found.length) this.events.value = [...this.events.peek(), ...found];
-    this.#wish();
+    if (found.length) {
+      this.events.add(found);
+      this.film.follow(found);
+    }
+    if (frames.some((frame) => frame.event === "log")) this.lines.value += 1;
+    if (frames.some((frame) => frame.event !== "log")) this.#wish();
   }
 
   /** Read the run again soon: at most four times a second, and at most a fifth of the time. */
@@ -105,6 +142,7 @@ export class RunStore {
       await this.#readWhy(run);
     } catch (error) {
       if (!signal.aborted && this.run.peek() === undefined) this.error.value = error;
+      else if (!signal.aborted && this.#stream.peek().state === "ended") this.#wanted = true; // no event will come to ask
     } finally {
       this.#reading = false;
       this.#tookMs = performance.now() - begun;
@@ -115,6 +153,8 @@ export class RunStore {
   async #readWhy(run: RunView): Promise<void> {
     if (hasEnded(run)) {
       this.why.value = new Map();
+      this.reasons.value = new Map();
+      this.first.value = null;
       return;
     }
     const found = await call("GET /api/v1/runs/{run_id}/explain", {
@@ -122,7 +162,20 @@ export class RunStore {
       signal: this.#aborter.signal,
     });
     this.why.value = new Map(Object.entries(found.nodes));
+    this.reasons.value = new Map(Object.entries(found.reasons));
+    this.first.value = found.first;
   }
+}
+
+/** How the page follows the run. The end is told first by the stream, and said when the state beside it is final too. */
+export function liveOf(stream: Live, run: RunView | undefined): Live {
+  return stream.state === "ended" && !(run && hasEnded(run)) ? { state: "live", seconds: 0 } : stream;
+}
+
+/** The event that an address names, if there is one with that number. */
+export function readAt(text: string | null, last: number): number | undefined {
+  if (text === null || !/^\d{1,15}$/.test(text) || last === 0) return undefined;
+  return Math.max(1, Math.min(last, Number(text)));
 }
 
 export interface Counts {
@@ -142,22 +195,4 @@ export function countStates(nodes: ReadonlyMap<string, NodeView>): Counts {
     else if (node.state === "waiting" || node.state === "held" || node.state === "retrying") counts.waits += 1;
   }
   return counts;
-}
-
-const URGENT = ["parked", "failed", "held", "waiting", "retrying"];
-
-/** The node that a run stands still for, the most urgent first: what is parked, lacks a worker, waits for a person, and so on. */
-export function mostUrgent(nodes: ReadonlyMap<string, NodeView>): string | undefined {
-  let best: string | undefined;
-  let rank = URGENT.length;
-  for (const [id, node] of nodes) {
-    let found = URGENT.indexOf(node.state);
-    if (found < 0) continue;
-    if (node.state === "waiting" && node.waiting_for?.kind !== "approval") found += 0.5;
-    if (found < rank) {
-      best = id;
-      rank = found;
-    }
-  }
-  return best;
 }

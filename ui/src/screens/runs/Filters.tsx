@@ -1,17 +1,18 @@
-// The filter of the list. Each choice changes the address, and the address changes the list.
+// The filter of the list: states as chips, and everything as text. Each choice changes the address, and the address changes the list.
+import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { call } from "../../api/call.ts";
 import { Icon } from "../../kit/basics.tsx";
 import { groupOf, MARKS } from "../../kit/states.ts";
-import { change, go, href } from "../../router.ts";
+import { change } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { words } from "../../words/en.ts";
-import { type Filter, isEmpty } from "./list.ts";
+import { runs as more } from "../../words/runs.ts";
+import { type Filter, fromText, isEmpty, KEYS, readFilter, toQuery, toText } from "./filter.ts";
 
 const STATES = ["running", "waiting", "paused", "failed", "completed", "cancelled", "rolled_back"];
 
 export function Filters({ filter }: { filter: Filter }) {
-  const first = useRef<HTMLInputElement>(null);
-  useEffect(() => onKeys({ "/": () => first.current?.focus() }), []);
   const text = words.runs.filter;
   const toggle = (state: string) => {
     // The server takes `waiting` alone: it is a part of `running`.
@@ -36,23 +37,24 @@ export function Filters({ filter }: { filter: Filter }) {
         ))}
       </div>
       <div class="fields">
-        <Field
-          input={first}
-          label={text.workflow}
-          hint={text.workflowHint}
-          value={filter.workflow}
-          onChange={(value) => change({ workflow: value })}
-        />
-        <Field
-          label={text.tag}
-          hint={text.tagHint}
-          value={filter.tag}
-          isGood={(value) => value === "" || /^[^=]+=/.test(value)}
-          onChange={(value) => change({ tag: value })}
-        />
-        <label>
-          <span>{text.since}</span>
-          <select value={filter.since} onChange={(event) => change({ since: event.currentTarget.value })}>
+        <Typed filter={filter} />
+        <div class="joined">
+          <select
+            aria-label={more.whenLabel}
+            value={filter.byEnd ? "ended" : "started"}
+            onChange={(event) => change({ "by-end": event.currentTarget.value === "ended" ? "1" : undefined })}
+          >
+            {Object.entries(more.when).map(([value, name]) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+          <select
+            aria-label={text.since}
+            value={filter.since}
+            onChange={(event) => change({ since: event.currentTarget.value, until: undefined })}
+          >
             {Object.entries(text.sinces).map(([value, name]) => (
               <option key={value} value={value}>
                 {name}
@@ -60,7 +62,19 @@ export function Filters({ filter }: { filter: Filter }) {
             ))}
             {!(filter.since in text.sinces) && <option value={filter.since}>{filter.since}</option>}
           </select>
-        </label>
+        </div>
+        <select
+          aria-label={more.sort}
+          value={filter.sort}
+          disabled={filter.byEnd}
+          onChange={(event) => change({ sort: event.currentTarget.value })}
+        >
+          {Object.entries(more.sorts).map(([value, name]) => (
+            <option key={value} value={value}>
+              {name}
+            </option>
+          ))}
+        </select>
         <label class="check">
           <input
             type="checkbox"
@@ -70,7 +84,11 @@ export function Filters({ filter }: { filter: Filter }) {
           <span>{text.children}</span>
         </label>
         {!isEmpty(filter) && (
-          <button type="button" class="quiet" onClick={() => go(href("/runs"))}>
+          <button
+            type="button"
+            class="quiet"
+            onClick={() => change({ ...toQuery(readFilter(new URLSearchParams())), view: undefined })}
+          >
             {text.clear}
           </button>
         )}
@@ -79,35 +97,68 @@ export function Filters({ filter }: { filter: Filter }) {
   );
 }
 
-interface Given {
-  label: string;
-  hint: string;
-  value: string;
-  onChange: (value: string) => void;
-  isGood?: (value: string) => boolean;
-  input?: { current: HTMLInputElement | null };
+/** What completes the word that is typed: the keys, and the names that the server knows. */
+async function complete(typed: string): Promise<string[]> {
+  const at = typed.lastIndexOf(" ") + 1;
+  const before = typed.slice(0, at);
+  const [, key = "", part = ""] = /^(?:([a-z-]+):)?(.*)$/.exec(typed.slice(at)) ?? [];
+  if (key === "state")
+    return Object.keys(words.states)
+      .slice(0, 9)
+      .map((one) => `${before}state:${one}`);
+  if (key === "error") {
+    const found = await call("GET /api/v1/runs/counts", { query: { group: "error" } });
+    return (found.groups ?? []).filter((one) => one.name).map((one) => `${before}error:${one.name}`);
+  }
+  const keys = key ? [] : KEYS.filter((one) => one.startsWith(part)).map((one) => `${before}${one}:`);
+  if (key && key !== "workflow") return [];
+  const found = await call("GET /api/v1/workflows", { query: { q: part || undefined, limit: 8 } });
+  return [...found.items.map((one) => `${before}workflow:${one.name}`), ...keys];
 }
 
-function Field({ label, hint, value, onChange, isGood, input }: Given) {
-  const take = (event: { currentTarget: HTMLInputElement }) => {
-    const found = event.currentTarget.value.trim();
-    event.currentTarget.setCustomValidity(isGood && !isGood(found) ? hint : "");
-    if (event.currentTarget.reportValidity() && found !== value) onChange(found);
+function Typed({ filter }: { filter: Filter }) {
+  const input = useRef<HTMLInputElement>(null);
+  const offered = useSignal<readonly string[]>([]);
+  const shown = toText(filter);
+  useEffect(() => onKeys({ "/": () => input.current?.focus() }), []);
+  const take = () => {
+    const field = input.current;
+    if (!field) return;
+    const found = fromText(field.value, filter);
+    const wrong =
+      "key" in found
+        ? more.badKey(found.key, KEYS)
+        : "tag" in found && !("state" in found)
+          ? more.badTag(found.tag)
+          : "";
+    field.setCustomValidity(wrong);
+    if (field.reportValidity() && toText(found as Filter) !== shown) change(toQuery(found as Filter));
+  };
+  const offer = async (typed: string) => {
+    input.current?.setCustomValidity("");
+    offered.value = await complete(typed).catch(() => []); // without an answer nothing is offered
   };
   return (
-    <label>
-      <span>{label}</span>
+    <label class="typed">
+      <span class="hidden">{more.filter}</span>
       <input
         ref={input}
         type="search"
-        key={value}
-        defaultValue={value}
-        placeholder={hint}
+        key={shown}
+        defaultValue={shown}
+        placeholder={more.hint}
+        list="filter-completion"
         autocomplete="off"
         spellcheck={false}
         onChange={take}
-        onInput={(event) => event.currentTarget.setCustomValidity("")}
+        onFocus={(event) => void offer(event.currentTarget.value)}
+        onInput={(event) => void offer(event.currentTarget.value)}
       />
+      <datalist id="filter-completion">
+        {offered.value.map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
     </label>
   );
 }

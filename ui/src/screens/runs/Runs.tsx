@@ -1,5 +1,5 @@
 // The list of runs: filters in the address, as many rows as one scrolls, live without moving what is read.
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { pulse } from "../../api/load.ts";
 import { Command, Duration, Empty, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
@@ -10,8 +10,12 @@ import { change, go, href, place } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { nextTry } from "../../shell/Shell.tsx";
 import { number, words } from "../../words/en.ts";
+import { runs as more } from "../../words/runs.ts";
+import { Bars } from "./Bars.tsx";
+import { Bulk, type Chosen, NOBODY } from "./Bulk.tsx";
 import { Filters } from "./Filters.tsx";
-import { isEmpty, type Run, RunList, readFilter } from "./list.ts";
+import { isEmpty, readFilter } from "./filter.ts";
+import { type Run, RunList } from "./list.ts";
 
 const POLL_SECONDS = 2;
 const ROW = 44;
@@ -58,12 +62,17 @@ export default function Runs() {
         </p>
       </header>
       <Filters filter={list.filter} />
+      {!list.filter.state.includes("waiting") && <Bars filter={list.filter} />}
       <Body list={list} onRetry={() => (turn.value += 1)} />
     </section>
   );
 }
 
 function Body({ list, onRetry }: { list: RunList; onRetry: () => void }) {
+  const chosen = useSignal<Chosen>(NOBODY);
+  useEffect(() => {
+    chosen.value = NOBODY;
+  }, [list]);
   if (list.rows.value.length === 0) {
     if (list.error.value !== undefined) return <Problem error={list.error.value} onRetry={onRetry} />;
     if (list.busy.value) return <Loading rows={10} />;
@@ -99,12 +108,13 @@ function Body({ list, onRetry }: { list: RunList; onRetry: () => void }) {
           {words.runs.fresh(list.fresh.value.length)}
         </button>
       )}
-      <Table list={list} />
+      <Bulk list={list} chosen={chosen} />
+      <Table list={list} picked={chosen} />
     </>
   );
 }
 
-function Table({ list }: { list: RunList }) {
+function Table({ list, picked }: { list: RunList; picked: Signal<Chosen> }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const rows = list.rows.value;
   const seen = useWindow(body, rows.length, ROW, TALL_ROW);
@@ -118,13 +128,35 @@ function Table({ list }: { list: RunList }) {
       chosen.value = Math.max(0, Math.min(list.rows.peek().length - 1, chosen.value + step));
       body.current?.querySelector<HTMLElement>(`[data-index="${chosen.value}"] a`)?.focus();
     };
-    return onKeys({ j: () => move(1), k: () => move(-1) });
+    const pick = () => {
+      const at = document.activeElement?.closest<HTMLElement>("tr.row")?.dataset.index;
+      const run = list.rows.peek()[Number(at ?? chosen.value)];
+      if (run) toggle(run.run_id);
+    };
+    return onKeys({ j: () => move(1), k: () => move(-1), x: pick });
   }, [list]);
   const { columns } = words.runs;
+  const { ids, all } = picked.value;
+  const toggle = (id: string) => {
+    const next = new Set(picked.peek().ids);
+    if (!next.delete(id)) next.add(id);
+    picked.value = { ids: next, all: undefined };
+  };
+  const isAll = all !== undefined || (rows.length > 0 && rows.every((one) => ids.has(one.run_id)));
   return (
     <table class="runs-table" aria-rowcount={list.more.value ? -1 : rows.length + 1}>
       <thead>
         <tr>
+          <th scope="col" class="c-pick">
+            <input
+              type="checkbox"
+              aria-label={more.pickAll}
+              checked={isAll}
+              onChange={() => {
+                picked.value = isAll ? NOBODY : { ids: new Set(rows.map((one) => one.run_id)), all: undefined };
+              }}
+            />
+          </th>
           <th scope="col" class="c-state">
             {columns.state}
           </th>
@@ -151,7 +183,13 @@ function Table({ list }: { list: RunList }) {
       <tbody ref={body}>
         {from > 0 && <Spacer height={from * height} />}
         {rows.slice(from, to).map((run, index) => (
-          <Row key={run.run_id} run={run} index={from + index} />
+          <Row
+            key={run.run_id}
+            run={run}
+            index={from + index}
+            picked={all !== undefined || ids.has(run.run_id)}
+            onPick={() => toggle(run.run_id)}
+          />
         ))}
         {to < rows.length && <Spacer height={(rows.length - to) * height} />}
       </tbody>
@@ -162,19 +200,29 @@ function Table({ list }: { list: RunList }) {
 function Spacer({ height }: { height: number }) {
   return (
     <tr class="spacer" style={{ height: `${height}px` }}>
-      <td colSpan={7} />
+      <td colSpan={8} />
     </tr>
   );
 }
 
-function Row({ run, index }: { run: Run; index: number }) {
+interface RowGiven {
+  run: Run;
+  index: number;
+  picked: boolean;
+  onPick: () => void;
+}
+
+function Row({ run, index, picked, onPick }: RowGiven) {
   const to = href(`/runs/${encodeURIComponent(run.run_id)}`);
   const open = (event: MouseEvent) => {
-    const inside = (event.target as Element).closest("a, button");
+    const inside = (event.target as Element).closest("a, button, .c-pick");
     if (!inside && !getSelection()?.toString()) go(to);
   };
   return (
-    <tr class="row" data-index={index} aria-rowindex={index + 2} onClick={open}>
+    <tr class="row" data-index={index} aria-rowindex={index + 2} data-picked={picked} onClick={open}>
+      <td class="c-pick">
+        <input type="checkbox" aria-label={more.pick(run.run_id)} checked={picked} onChange={onPick} />
+      </td>
       <td class="c-state">
         <StateMark state={run.state} waiting={run.waiting} />
       </td>
@@ -201,7 +249,7 @@ function Row({ run, index }: { run: Run; index: number }) {
           </span>
         )}
         {Object.entries(run.tags).map(([name, value]) => (
-          <button type="button" key={name} class="tag" onClick={() => change({ tag: `${name}=${value}` })}>
+          <button type="button" key={name} class="tag" onClick={() => change({ tag: [`${name}=${value}`] })}>
             <Foreign text={cut(`${name}=${value}`, 60)} />
           </button>
         ))}

@@ -1,35 +1,12 @@
 // The runs that were read so far, page by page, and what is new since: kept while the reader looks at one of them.
 import { computed, signal } from "@preact/signals";
 import { type Answer, ask, call, now, type Schemas } from "../../api/call.ts";
-import { readSince } from "../../kit/time.ts";
+import { type Filter, toConditions } from "./filter.ts";
 
 export type Run = Schemas["RunSummary"];
 type Page = Answer<"GET /api/v1/runs">;
 
 const PAGE = 100;
-
-export interface Filter {
-  readonly state: readonly string[];
-  readonly workflow: string;
-  readonly tag: string;
-  readonly since: string;
-  readonly until: string;
-  readonly children: boolean;
-}
-
-export function readFilter(query: URLSearchParams): Filter {
-  return {
-    state: query.getAll("state"),
-    workflow: query.get("workflow") ?? "",
-    tag: query.get("tag") ?? "",
-    since: query.get("since") ?? "",
-    until: query.get("until") ?? "",
-    children: query.get("children") === "1",
-  };
-}
-
-export const isEmpty = (filter: Filter): boolean =>
-  filter.state.length === 0 && !filter.workflow && !filter.tag && !filter.since && !filter.until && !filter.children;
 
 /** Put the newest page before what is shown: rows that are known change in place; others are new. */
 export function mergeFirst(shown: readonly Run[], first: readonly Run[]): { rows: Run[]; fresh: Run[] } {
@@ -57,17 +34,8 @@ export class RunList {
   }
 
   #query(cursor?: string) {
-    const { filter } = this;
-    return {
-      state: filter.state.length ? (filter.state as never) : undefined,
-      workflow: filter.workflow || undefined,
-      tag: filter.tag ? [filter.tag] : undefined,
-      since: filter.since ? readSince(filter.since, now()) : undefined,
-      until: filter.until || undefined,
-      children: filter.children || undefined,
-      limit: PAGE,
-      cursor,
-    };
+    const order = this.filter.byEnd ? "ended" : this.filter.sort ? "oldest" : undefined;
+    return { ...toConditions(this.filter, now()), order: order as never, limit: PAGE, cursor };
   }
 
   async begin(abort: AbortSignal): Promise<void> {
@@ -92,6 +60,11 @@ export class RunList {
     if (found.unchanged) return;
     this.#etag = found.etag;
     const page = found.content as Page;
+    if (this.filter.sort) {
+      // The newest are at the end, and come in by scrolling there.
+      this.rows.value = mergeFirst(this.rows.peek(), page.items).rows;
+      return;
+    }
     if (this.rows.peek().length <= PAGE && top) {
       this.rows.value = page.items;
       this.next.value = page.next_cursor;

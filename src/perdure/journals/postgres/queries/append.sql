@@ -18,6 +18,10 @@ CROSS JOIN LATERAL perdure.set_timers(accepted, :timer_commit, :timer_run_id, :t
 CROSS JOIN LATERAL perdure.keep_snapshots(accepted, :snapshot_commit, :snapshot_run_id, :snapshot_seq, :snapshot_version, :snapshot_body)  -- if snapshot_commit
 CROSS JOIN LATERAL perdure.keep_approvals(accepted, :approval_commit, :approval_approval_id, :approval_run_id, :approval_node, :approval_state, :approval_tenant, :approval_requested_at, :approval_expires_at, :approval_decided_at, :approval_body)  -- if approval_commit
 CROSS JOIN LATERAL perdure.keep_dead_letters(accepted, :letter_commit, :letter_dead_letter_id, :letter_run_id, :letter_node, :letter_state, :letter_tenant, :letter_created_at, :letter_resolved_at, :letter_body)  -- if letter_commit
+CROSS JOIN LATERAL perdure.keep_triggers(accepted, :trigger_commit, :trigger_tenant, :trigger_name, :trigger_trigger_id, :trigger_life, :trigger_head, :trigger_kind, :trigger_state, :trigger_revision, :trigger_workflow, :trigger_hook, :trigger_cursor, :trigger_next_at, :trigger_last_at, :trigger_waiting, :trigger_open, :trigger_parked, :trigger_error, :trigger_body)  -- if trigger_commit
+CROSS JOIN LATERAL perdure.clear_subscriptions(accepted, :unsubscribe_commit, :unsubscribe_place)  -- if unsubscribe_commit
+CROSS JOIN LATERAL perdure.set_subscriptions(accepted, :subscribe_commit, :subscribe_tenant, :subscribe_topic, :subscribe_key, :subscribe_run_id, :subscribe_place, :subscribe_since, :subscribe_since_at, :subscribe_partition)  -- if subscribe_commit
 CROSS JOIN LATERAL perdure.answer_commands(accepted, :answer_commit, :answer_command_id, :answer_body, :now)  -- if answer_commit
 CROSS JOIN LATERAL perdure.consume_notices(accepted, :consume_commit, :consume_run_id, :consume_notice_id)  -- if consume_commit
 CROSS JOIN LATERAL perdure.write_notices(accepted, :notice_commit, :notice_partition, :notice_run_id, :notice_from_run_id, :notice_body)  -- if notice_commit
+CROSS JOIN LATERAL perdure.write_occurrences(accepted, :occurrence_commit, :occurrence_tenant, :occurrence_topic, :occurrence_key, :occurrence_id, :occurrence_at, :occurrence_body)  -- if occurrence_commit

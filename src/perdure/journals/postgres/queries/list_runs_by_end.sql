@@ -13,6 +13,7 @@ WHERE ended_at IS NOT NULL
   AND EXISTS (SELECT 1 FROM perdure.run_tags t WHERE t.run_id = runs.run_id AND t.name = :tag_name AND t.value = :tag_value)    -- if tag_name
   AND parent = :parent                                  -- if parent
   AND parent IS NULL                                          -- if top
+  AND workflow <> :plain                                      -- if plain
   AND (NOT busy OR EXISTS (SELECT 1 FROM perdure.runs AS child WHERE child.parent = runs.run_id AND child.ended_at IS NULL))    -- if may_wait
   AND quarantined IS NOT NULL                                 -- if quarantined
   AND quarantined IS NULL                                     -- if sound

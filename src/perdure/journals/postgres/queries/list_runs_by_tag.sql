@@ -9,6 +9,7 @@ WHERE t.name = :tag_name
   AND workflow = :workflow                                    -- if workflow
   AND parent = :parent                                        -- if parent
   AND parent IS NULL                                          -- if top
+  AND workflow <> :plain                                      -- if plain
   AND (NOT busy OR EXISTS (SELECT 1 FROM perdure.runs AS child WHERE child.parent = runs.run_id AND child.ended_at IS NULL))    -- if may_wait
   AND t.tenant = :tenant                                      -- if tenant
   AND quarantined IS NOT NULL                                 -- if quarantined

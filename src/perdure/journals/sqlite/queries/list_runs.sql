@@ -8,6 +8,7 @@ WHERE TRUE
   AND workflow = :workflow                                    -- if workflow
   AND parent = :parent                                        -- if parent
   AND parent IS NULL                                          -- if top
+  AND workflow <> :plain                                      -- if plain
   AND (busy = 0 OR EXISTS (SELECT 1 FROM runs AS child WHERE child.parent = runs.run_id AND child.ended_at IS NULL))    -- if may_wait
   AND tenant = :tenant                                        -- if tenant
   AND +tenant = :of_tenant                                    -- if of_tenant

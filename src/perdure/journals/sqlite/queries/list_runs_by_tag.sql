@@ -9,6 +9,7 @@ WHERE name = :tag_name
   AND workflow = :workflow                                                      -- if workflow
   AND parent = :parent                                                          -- if parent
   AND parent IS NULL                                                            -- if top
+  AND workflow <> :plain                                                        -- if plain
   AND (busy = 0 OR EXISTS (SELECT 1 FROM runs AS child WHERE child.parent = runs.run_id AND child.ended_at IS NULL))    -- if may_wait
   AND run_tags.tenant = :tenant                                                 -- if tenant
   AND quarantined IS NOT NULL                                                   -- if quarantined

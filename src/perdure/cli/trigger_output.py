@@ -1,0 +1,219 @@
+"""What triggers, their moments and their items look like in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import ExitCode, say, say_error
+from perdure.cli.group import leave
+from perdure.cli.terminal.output import (
+    ago,
+    compact,
+    moment,
+    paint,
+    print_fields,
+    print_json,
+    print_page,
+    print_pretty,
+    print_table,
+    since,
+    soon,
+    until,
+)
+from perdure.cli.terminal.speech import echo, style
+
+if TYPE_CHECKING:
+    from perdure.model.triggers import Trigger
+
+View = dict[str, Any]
+
+
+# -- triggers ----------------------------------------------------------------------------------------------------------
+
+
+def print_triggers(views: list[View]) -> None:
+    rows = [
+        [
+            one["name"],
+            one["kind"],
+            one["state"],
+            one["workflow"],
+            "" if one["next_at"] is None or one["state"] != "active" else soon(one["next_at"]),
+            one["open"],
+            one["waiting"],
+            one["parked"],
+        ]
+        for one in views
+    ]
+    print_table(["trigger", "kind", "state", "workflow", "next", "open", "wait", "parked"], rows, flexible="trigger")
+    for one in views:
+        if one["error"]:
+            say(f"{one['name']}: {one['error']['message']}")
+
+
+def print_trigger(view: View, address: str) -> None:
+    error = view["error"]
+    said = error.get("message", "") if isinstance(error, dict) else error or ""
+    counts = [(view["open"], "open"), (view["waiting"], "waiting"), (view["parked"], "parked")]
+    print_fields(
+        {
+            "trigger": view["name"],
+            "kind": view["kind"],
+            "state": paint(view["state"]),
+            "error": said,
+            "workflow": view["workflow"],
+            "revision": str(view["revision"]),
+            "address": address,
+            "next": "" if view["next_at"] is None else f"{moment(view['next_at'])}, {until(view['next_at'])}",
+            "last": "" if view["last_at"] is None else f"{moment(view['last_at'])}, {ago(view['last_at'])}",
+            "items": ", ".join(f"{number} {word}" for number, word in counts if number),
+            "failures": f"{view['failures']} in a row" if view.get("failures") else "",
+            "cursor": "" if view["cursor"] is None or view["kind"] == "schedule" else _say_cursor(view["cursor"]),
+            "run": view["trigger_id"],
+        }
+    )
+
+
+def _say_cursor(cursor: Any) -> str:
+    """A cursor as `rewind` takes it."""
+    return cursor if isinstance(cursor, str) else compact(cursor, 1000)
+
+
+def tidy(spec: View) -> View:
+    """The definition of a trigger as a person would write it: what says nothing is left out."""
+    source = _without_defaults(spec["source"])
+    kind = source.pop("kind")
+    left_out = [*source.pop("except_days", ()), *({"cron": line} for line in source.pop("except_cron", ()))]
+    source |= {"except": left_out} if left_out else {}
+    if kind == "webhook" and source["verify"]["scheme"] != "hmac":  # others know how they sign
+        source["verify"] = {key: one for key, one in source["verify"].items() if key in ("scheme", "secret")}
+    if isinstance(source.get("cron"), list) and len(source["cron"]) == 1:
+        source["cron"] = source["cron"][0]
+    rest = _without_defaults({key: value for key, value in spec.items() if key != "source"})
+    if kind != "schedule":
+        rest.pop("catchup", None)
+    about = {key: rest.pop(key) for key in ("name", "description", "workflow") if key in rest}
+    return {**about, kind: source, **rest}
+
+
+def _without_defaults(data: View) -> View:
+    found = {key: _without_defaults(one) if isinstance(one, dict) else one for key, one in data.items()}
+    return {key: one for key, one in found.items() if one not in (None, "", 0, [], {})}
+
+
+def print_items(views: list[View]) -> None:
+    rows = []
+    for one in views:
+        error = one["error"]
+        said = f"{error['code']}: {error['message']}" if isinstance(error, dict) else ""
+        name = moment(one["moment"]) if one["moment"] is not None else one["id"] or ""
+        at = "" if one["at"] is None else since(one["at"])
+        rows.append([one["number"], one["state"], at, name, one["key"], said or one["run_id"]])
+    print_table(["item", "state", "came", "id or moment", "key", "run, or why not"], rows, flexible="run, or why not")
+
+
+# -- moments -----------------------------------------------------------------------------------------------------------
+
+
+def find_moments(trigger: Trigger, since: float | None, count: int) -> list[View]:
+    """The moments of a schedule in a file as `next` shows them, with the facts that templates read."""
+    from perdure.clock import system
+    from perdure.model.trigger_sources import Schedule
+    from perdure.triggers.calendar import compile_schedule, moments
+    from perdure.triggers.mapping import facts_of
+    from perdure.triggers.zones import say_time
+
+    schedule = trigger.source
+    if not isinstance(schedule, Schedule):
+        raise click.UsageError(f"trigger {trigger.name} is no schedule, so it has no moments")
+    zone = compile_schedule(schedule).zone
+    most = min(count, schedule.max_firings or count)
+    found: list[View] = []
+    cursor = system.now() if since is None else since
+    while len(found) < most:
+        look = moments(schedule, cursor, float("inf"), most - len(found), trigger=trigger.name)
+        found += [
+            {
+                "moment": one.nominal,
+                "due": one.due,
+                "local": say_time(one.nominal, zone),
+                "note": one.note,
+                "facts": facts_of(one, zone),
+            }
+            for one in look.moments
+        ]
+        if look.done or look.looked <= cursor:
+            break
+        cursor = look.looked
+    return found
+
+
+def print_moments(found: list[View]) -> None:
+    delayed = any(one["due"] != one["moment"] for one in found)
+    rows = []
+    for one in found:
+        wait = f"+{one['due'] - one['moment']:.0f} s" if delayed else ""
+        day, _, clock = one["local"].partition("T")
+        rows.append(
+            [f"{day} {clock[:8]} {clock[8:]}".rstrip(), _weekday(one["moment"], one["local"]), wait, one["note"]]
+        )
+    print_table(["moment", "day", "jitter", "note"], rows, flexible="note")
+
+
+def _weekday(at: int, text: str) -> str:
+    import datetime
+
+    return datetime.datetime.fromisoformat(text).strftime("%a") if at else ""
+
+
+def say_end(found: list[View], count: int) -> None:
+    if len(found) < count:
+        say("There are no more moments." if found else "There is no moment.")
+
+
+# -- trials ------------------------------------------------------------------------------------------------------------
+
+
+def try_moments(trigger: Trigger, found: list[View]) -> list[View]:
+    """The moments of a schedule in a file, each with the inputs of its run."""
+    from perdure.triggers.mapping import Poison, map_moment
+
+    shown = []
+    for one in found:
+        inputs = map_moment(trigger, one.pop("facts"))
+        made = {"error": inputs.message} if isinstance(inputs, Poison) else {"inputs": inputs}
+        shown.append({**one, **made})
+    return shown
+
+
+def show_tried_moments(shown: list[View], count: int, as_json: bool) -> None:
+    if as_json:
+        print_page(shown, None)
+    else:
+        for one in shown:
+            echo(style(f"{one['local']}  {one['note']}".rstrip(), bold=True))
+            say_error(one["error"]) if "error" in one else print_pretty(one["inputs"])
+        say_end(shown, count)
+    leave(ExitCode.FAILED if any("error" in one for one in shown) else ExitCode.OK)
+
+
+def show_tried_item(name: str, workflow: str, tried: View, as_json: bool) -> None:
+    """What a trigger makes of an item; the exit code is 1 when it would be parked."""
+    result = tried["result"]
+    if as_json:
+        print_json({"name": name, **tried})
+    elif result == "mapped":
+        print_fields(
+            {"workflow": workflow, "id": tried["id"] or "(none: a repeat is a second item)", "key": tried["key"]}
+        )
+        if tried["inputs"] is None:
+            echo("The item waits in a window; the run is given all of its items.")
+        else:
+            print_pretty(tried["inputs"])
+    elif result == "filtered":
+        echo("The filter does not let it pass: no run is started.")
+    else:
+        say_error(f"{tried['part']}: {tried['error']}")
+    leave(ExitCode.FAILED if result == "poison" else ExitCode.OK)

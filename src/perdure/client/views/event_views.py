@@ -1,0 +1,18 @@
+"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
+
+Written by `python -m tests.client.generate` from the schemas of the API, as a test checks. Keys may be added later.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class EventSent(TypedDict):
+    name: str
+    id: str
+    key: str
+    position: int
+    """Its place among everything that has happened: a later event has a higher one."""
+    duplicate: bool
+    """An event of this name had the id before: nothing has happened."""

@@ -1,0 +1,117 @@
+"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.
+
+Written by `python -m tests.client.generate` from the schemas of the API, as a test checks. Keys may be added later.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from perdure.client.views.general import Error, Problem
+
+
+class Trigger(TypedDict):
+    name: str
+    kind: str
+    state: Literal["active", "paused", "done", "quarantined"]
+    """`done`: a schedule that has no more moments. `quarantined`: it starts nothing, `error` says why, and it can be deleted."""
+    revision: int
+    trigger_id: str
+    """The run that the trigger is."""
+    hook: str | None
+    """The path that deliveries to a webhook are posted to."""
+    workflow: str
+    cursor: Any
+    """How far it has got: for a schedule the last moment that was decided on."""
+    next_at: float | None
+    last_at: float | None
+    """When the last item came."""
+    waiting: int
+    open: int
+    """How many of its runs have not ended."""
+    parked: int
+    """How many items could start no run."""
+    failures: int
+    """How many runs in a row have failed."""
+    error: Error | None
+    """Why it has stopped by itself."""
+    spec: Any
+    """The trigger as it was registered, in canonical form."""
+
+
+class TriggerApplied(Trigger):
+    created: bool
+    changed: bool
+    """Whether this is another revision than before."""
+    problems: list[Problem]
+    """Warnings."""
+
+
+class TriggerDeleted(TypedDict):
+    name: str
+    trigger_id: str
+    deleted: bool
+
+
+class TriggerFired(TypedDict):
+    number: int
+    run_id: str
+    """The run that it starts, if it starts one."""
+    state: Literal["started", "waiting", "parked", "skipped", "known"]
+    """What became of the firing at once; `known`: it was asked for before."""
+    begun: bool
+    """Whether the run is there. If not, although it is started: no process drives triggers now, and it begins when one does."""
+
+
+class TriggerMoment(TypedDict):
+    moment: float
+    due: float
+    """The moment with its jitter."""
+    local: str
+    """By the clock of its time zone."""
+    note: str
+    """What a change of the clocks does to it."""
+
+
+class TriggerItem(TypedDict):
+    number: int
+    id: str | None
+    """What its source calls it; null for one whose run is open."""
+    at: float | None
+    moment: float | None
+    error: Error | None
+    key: str
+    run_id: str
+    state: Literal["waiting", "open", "parked"]
+
+
+class TriggerTested(TypedDict):
+    name: str
+    result: Literal["mapped", "filtered", "poison", "no_more_moments"]
+    id: NotRequired[str]
+    key: NotRequired[str]
+    inputs: NotRequired[Any]
+    moment: NotRequired[float]
+    due: NotRequired[float]
+    part: NotRequired[str]
+    """What of the trigger failed: filter, id, key or inputs."""
+    error: NotRequired[str]
+
+
+class FiringToCome(TriggerMoment):
+    name: str
+    workflow: str
+
+
+class FiringsToCome(TypedDict):
+    items: list[FiringToCome]
+    capped: bool
+    """Whether there are more than are listed."""
+
+
+class Delivered(TypedDict):
+    number: int
+    run_id: str
+    """The run that it starts."""
+    duplicate: bool
+    """Whether this delivery had come before."""

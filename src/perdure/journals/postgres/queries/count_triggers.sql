@@ -1,0 +1,1 @@
+SELECT count(*) FROM perdure.triggers WHERE tenant = :tenant AND state <> 'deleted'

@@ -1,0 +1,5 @@
+SELECT
+    tenant, name, trigger_id, life, head, kind, state, revision, workflow, hook, cursor, next_at, last_at, waiting,
+    open, parked, error, body
+FROM perdure.triggers
+WHERE tenant = :tenant AND name = :name

@@ -1,0 +1,17 @@
+DELETE FROM perdure.occurrences
+WHERE position IN (
+    SELECT position
+    FROM perdure.occurrences AS old
+    WHERE old.at < :before
+      AND NOT EXISTS (
+          SELECT 1
+          FROM perdure.subscriptions AS s
+          WHERE s.tenant = old.tenant
+            AND s.topic = old.topic
+            AND s.since_at IS NULL
+            AND s.since < old.position
+      )
+    ORDER BY old.at
+    LIMIT 1000
+)
+RETURNING TRUE

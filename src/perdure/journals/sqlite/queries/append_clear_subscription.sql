@@ -1,0 +1,2 @@
+DELETE FROM subscriptions
+WHERE place = ?

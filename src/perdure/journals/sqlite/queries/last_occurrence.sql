@@ -1,0 +1,2 @@
+SELECT coalesce(max(position), 0)
+FROM occurrences

@@ -1,0 +1,9 @@
+SELECT tenant, topic, key, max(position), max(at)
+FROM (
+    SELECT position, tenant, topic, key, at
+    FROM occurrences
+    WHERE position > :after
+    ORDER BY position
+    LIMIT :limit
+) AS counted
+GROUP BY tenant, topic, key

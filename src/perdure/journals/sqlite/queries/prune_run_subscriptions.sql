@@ -1,0 +1,2 @@
+DELETE FROM subscriptions
+WHERE run_id = ?

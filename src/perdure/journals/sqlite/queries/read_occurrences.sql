@@ -1,0 +1,9 @@
+SELECT position, tenant, topic, key, id, at, body
+FROM occurrences
+WHERE tenant = :tenant
+  AND topic = :topic
+  AND key = :key  -- if key
+  AND position > :after
+  AND at >= :since  -- if since
+ORDER BY position
+LIMIT :limit

@@ -1,0 +1,177 @@
+"""Asking a model until there is an answer: tries in place, other models, and the record of what was asked.
+
+Each request is made through `begin`, which decides whether there is money for it. Whatever `ask` raises is a `Failure` with one
+of the codes `llm:…`; whether the node is tried again is its retry's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from perdure.clock import system
+from perdure.llms.estimates import estimate
+from perdure.llms.operator_file import Found
+from perdure.llms.port import LlmError, OnDelta, Prefix, Request, Response, Usage, hash_of
+from perdure.llms.prices import priced
+from perdure.llms.structured import tell_schema
+from perdure.llms.wire import Timing, exchange
+from perdure.outcomes import Failure
+
+TRIES = 4
+"""How often a model is asked in place before the node fails: once, and three times again."""
+LONGEST_WAIT_SECONDS = 20.0
+"""A longer wait is the node's: it fails and says when to try again."""
+FIRST_WAIT_SECONDS = 0.5
+ELSEWHERE = frozenset({"llm:overloaded", "llm:rate_limited", "llm:timeout", "llm:context_too_long", "timeout"})
+"""What another model may do better."""
+
+Reveal = Callable[[str], str]
+_places: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """An answer, with what is recorded of it."""
+
+    response: Response
+    found: Found
+    request: str
+    """The hash of what was asked."""
+    ms: int
+    ttft_ms: int
+    tries: int
+
+
+Kept = TypeVar("Kept")
+Make = Callable[[], Awaitable[Answered]]
+Begin = Callable[[Found, Usage, Make], Awaitable[Kept]]
+"""Makes one request of a model, which may use so much, and gives what is kept of its answer. Raises LlmError."""
+
+
+def shape(request: Request, model: str, schema: str) -> Request:
+    """The request as a model gets it: under the provider's name, and with the schema in the prompt (`prompt`) if the provider
+    does not keep to one (`native`)."""
+    request = msgspec.structs.replace(request, model=model)
+    if request.schema is not None and schema == "prompt":
+        prefix = request.prefix
+        system_text = tell_schema(prefix.system, request.schema)
+        request = msgspec.structs.replace(request, prefix=Prefix(prefix.tools, system_text, prefix.examples))
+    return request
+
+
+async def ask(
+    models: Sequence[Found],
+    request: Request,
+    *,
+    reveal: Reveal,
+    tenant: str,
+    begin: Begin[Kept],
+    on_delta: OnDelta | None = None,
+) -> Kept:
+    """The first answer that one of the models gives. Raises Failure."""
+    error: LlmError | None = None
+    for found in models:
+        try:
+            shaped = shape(request, found.row.model, found.row.schema)
+            return await _ask_one(found, shaped, reveal, tenant, begin, on_delta)
+        except LlmError as failed:
+            error = failed
+            if failed.code not in ELSEWHERE:
+                break
+    assert error is not None
+    raise failure(error)
+
+
+def failure(error: LlmError) -> Failure:
+    return Failure(
+        error.code,
+        error.message,
+        retryable=error.retryable,
+        retry_after=error.retry_after if error.retryable else None,
+        not_done=not error.sent,
+        details=error.details or None,
+    )
+
+
+async def _ask_one(
+    found: Found, request: Request, reveal: Reveal, tenant: str, begin: Begin[Kept], on_delta: OnDelta | None
+) -> Kept:
+    key = _key(found, reveal)
+    guess = estimate(found, request)
+    tries = 0
+
+    async def make() -> Answered:
+        timing = Timing()
+        response = await exchange(found, request, key, tenant=tenant, on_delta=on_delta, timing=timing)
+        usage = priced(response.usage, found.price) if response.counted else guess
+        now, first = system.monotonic(), timing.first
+        return Answered(
+            msgspec.structs.replace(response, usage=usage),
+            found,
+            hash_of(request),
+            ms=round((now - timing.began) * 1000),
+            ttft_ms=round(((now if first is None else first) - timing.began) * 1000),
+            tries=tries,
+        )
+
+    while True:
+        tries += 1
+        try:
+            async with _place(found):  # before anything is set aside: what only waits for a place has cost nothing
+                return await begin(found, guess, make)
+        except LlmError as error:
+            wait = error.retry_after
+            if wait is None:
+                wait = FIRST_WAIT_SECONDS * 4 ** (tries - 1) * (0.5 + system.random() / 2)
+            if not error.retryable or tries == TRIES or wait > LONGEST_WAIT_SECONDS:
+                raise
+            await system.sleep(wait)
+
+
+def _key(found: Found, reveal: Reveal) -> str:
+    name = found.provider.secret
+    if not name:
+        return ""
+    try:
+        key = reveal(name)
+    except LookupError:
+        message = f"provider {found.row.provider} needs the secret {name}, and this worker has none; set PERDURE_SECRET_{name}"
+        raise LlmError("llm:auth", message, sent=False) from None
+    if not key.isascii() or not key.isprintable() or not key.strip() or key != key.strip():
+        raise LlmError("llm:auth", f"the secret {name} has characters that a key cannot have", sent=False)
+    return key
+
+
+def _place(found: Found) -> asyncio.Semaphore:
+    """The places of a provider: so many calls are made of it at once in this process."""
+    loop = asyncio.get_running_loop()
+    places = _places.setdefault(loop, {})
+    name = f"{found.row.provider} {found.provider.max_calls}"
+    if name not in places:
+        places[name] = asyncio.Semaphore(found.provider.max_calls)
+    return places[name]
+
+
+def answer_data(answered: Answered) -> dict[str, Any]:
+    """What is kept of an answer, as a step."""
+    response = answered.response
+    return {
+        "request": answered.request,
+        "sent": {"model": answered.found.row.model, "schema": answered.found.row.schema},
+        "alias": answered.found.name,
+        "provider": answered.found.row.provider,
+        "model": response.model or answered.found.row.model,
+        "message": msgspec.to_builtins(response.message),
+        "finish": response.finish,
+        "usage": msgspec.to_builtins(response.usage),
+        "id": response.id[:200],
+        "ms": answered.ms,
+        "ttft_ms": answered.ttft_ms,
+        "tries": answered.tries,
+    }

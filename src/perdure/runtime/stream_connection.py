@@ -1,0 +1,75 @@
+"""Connections to the Redis of a trigger: what the server sends has a limit, and its certificate must name the host.
+
+The server is chosen by the author of a trigger. Its address was checked and is dialled as it is, so that the name is told here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from redis.asyncio import Connection, SSLConnection
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+MOST_BYTES = 8 * 1024 * 1024
+"""How much a server may send in answer to one command, or to one transaction."""
+LARGE_BYTES = 16 * 1024 * 1024
+"""The same where a single entry is read: a larger one stops its stream."""
+
+
+class AnswerTooLarge(RedisConnectionError):
+    """The answer has more bytes than are read. The connection is given up."""
+
+
+class _Measured:
+    """A reader that counts."""
+
+    def __init__(self, reader: asyncio.StreamReader, most: int) -> None:
+        self._reader = reader
+        self.left = most
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def read(self, size: int = -1) -> bytes:
+        data = await self._reader.read(size if size >= 0 else self.left + 1)
+        self._count(len(data))
+        return data
+
+    async def readexactly(self, size: int) -> bytes:
+        self._count(size)  # before it is waited for: the reader would keep all that comes until then
+        return await self._reader.readexactly(size)
+
+    async def readline(self) -> bytes:
+        data = await self._reader.readline()
+        self._count(len(data))
+        return data
+
+    def _count(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise AnswerTooLarge("the server sends more than is read in one answer")
+
+
+class StreamConnection(Connection):
+    def __init__(self, *, most: int = MOST_BYTES, **more: Any) -> None:
+        super().__init__(**more)
+        self._most = most
+
+    async def _connect(self) -> None:
+        await super()._connect()  # type: ignore[no-untyped-call]
+        self._reader: Any = _Measured(self._reader, self._most)
+
+    async def send_packed_command(self, *arguments: Any, **more: Any) -> None:
+        if self._reader is not None:
+            self._reader.left = self._most
+        await super().send_packed_command(*arguments, **more)
+
+
+class EncryptedStreamConnection(StreamConnection, SSLConnection):
+    def __init__(self, *, server_name: str, **more: Any) -> None:
+        super().__init__(**more)
+        self._server_name = server_name
+
+    def _connection_arguments(self) -> dict[str, Any]:
+        return {**super()._connection_arguments(), "server_hostname": self._server_name}

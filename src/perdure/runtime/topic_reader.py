@@ -1,0 +1,164 @@
+"""Reads topics for the runs of this process: what happened behind their cursors is put to them, in order (rule 53).
+
+Keeps nothing that it needs: how far a place has read is in its row, written with its run. A process that takes runs over reads everything from the
+first occurrence on, which finds whatever the one before left. It must not decide: what was read behind another cursor is refused, and
+read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.errors import PerdureError, StoreUnavailable
+from perdure.journal import Journal, Occurrence, Subscription, Topic
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel.state import State
+from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.heard import make_hearing, read_end
+from perdure.runtime.patience import OutageLog, first_of
+
+logger = logging.getLogger("perdure.topics")
+
+SeeRun = Callable[[str], Awaitable[Any]]
+"""Gives a run as the API shows it; None if it is gone."""
+PAGE = 100
+"""The most occurrences that are put to a place at once."""
+PLACES = 200
+"""The places that are read for side by side."""
+_TOPICS = 10_000
+_LOOK_SECONDS = 0.1
+"""How often the journal is looked at: what happens elsewhere cannot call into this process, and the look costs one indexed
+query."""
+_HELD_SECONDS = 30.0
+"""How often a place is tried again that took nothing in, though nothing has happened to its run here."""
+_BEGINS = (e.TriggerRegistered, e.TriggerCarried, e.RunResumed)
+"""After these a run may have something to read that happened before."""
+
+
+class TopicReader:
+    def __init__(self, journal: Journal, coordinator: Coordinator, clock: Clock, see_run: SeeRun) -> None:
+        self._journal = journal
+        self._coordinator = coordinator
+        self._clock = clock
+        self._see_run = see_run
+        self._seen = 0
+        """The occurrence up to which every place of this process was told."""
+        self._due: set[str] = set()
+        """Runs whose places are to be read for, whatever happens."""
+        self._held: set[str] = set()
+        """Runs that have a place which took nothing in: they are paused, full, or have gone on as another."""
+        self._held_at = 0.0
+        self._woken = asyncio.Event()
+        self.leaves_triggers = False
+        """Whether triggers are left to another process."""
+        self._outages = OutageLog(clock, logger, "topics cannot be read")
+
+    def look_soon(self) -> None:
+        self._woken.set()
+
+    def look_again(self) -> None:
+        """Read for every place, after runs were taken over."""
+        self._seen = 0
+        self.look_soon()
+
+    def note(self, state: State, events: Sequence[Any]) -> None:
+        """A run was written: perhaps it has something to read now."""
+        if state.run_id in self._held or any(isinstance(event, _BEGINS) for event in events):
+            if state.triggers:
+                self._held.discard(state.run_id)
+                self._due.add(state.run_id)
+                self.look_soon()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except StoreUnavailable as error:
+                self._outages.say(error)
+            await first_of(self._clock.sleep(_LOOK_SECONDS), self._woken.wait())
+            self._woken.clear()
+
+    async def look(self) -> None:
+        """Read once for every place that has something to read."""
+        now = self._clock.monotonic()
+        if now >= self._held_at:
+            self._held_at = now + _HELD_SECONDS
+            self._due |= self._held
+            self._held.clear()
+        while self._due:
+            run_id = self._due.pop()
+            try:
+                for place in await self._journal.read_subscriptions(run_id):
+                    await self._read(place)
+            except StoreUnavailable:
+                self._due.add(run_id)
+                raise
+        while topics := await self._journal.list_topics(self._seen, _TOPICS):
+            for topic in topics:
+                for key in sorted({topic.key, ""}):
+                    await self._tell(msgspec.structs.replace(topic, key=key))
+            self._seen = max(topic.position for topic in topics)
+
+    async def _tell(self, topic: Topic) -> None:
+        after = ""
+        partitions = self._coordinator.share.partitions
+        while places := await self._journal.list_subscribers(topic, partitions, after=after, limit=PLACES):
+            ends = await asyncio.gather(*map(self._read, places), return_exceptions=True)
+            for end in ends:
+                if isinstance(end, BaseException):
+                    raise end
+            after = places[-1].place
+            if len(places) < PLACES:
+                return
+
+    async def _read(self, place: Subscription) -> None:
+        """Put what happened behind the cursor of a place to its run, until nothing is left."""
+        while not (self.leaves_triggers and place.since_at is None):
+            key = place.key or None
+            fields: dict[str, Any] = {"after": place.since, "since": place.since_at, "limit": PAGE}
+            happened = await self._journal.read_occurrences(place.tenant, place.topic, key=key, **fields)
+            if not happened:
+                return
+            answer = await self._put(place, happened)
+            if isinstance(answer, c.Refused):
+                again = await self._find(place)
+                if answer.code != "stale_cursor" or again is None or again.since == place.since:
+                    self._held.add(place.run_id)
+                    return
+                place = again
+            else:
+                place = msgspec.structs.replace(place, since=happened[-1].position)
+
+    async def _put(self, place: Subscription, happened: list[Occurrence]) -> Any:
+        coordinator = self._coordinator
+        seen = await self._see_runs(place, happened)
+
+        def make(state: State) -> c.Command:
+            at_hand = coordinator.renderer.find_at_hand(state.tenant)
+            return make_hearing(state, place, happened, seen, self._clock.now(), at_hand)
+
+        return await coordinator.ask(place.run_id, make)
+
+    async def _find(self, place: Subscription) -> Subscription | None:
+        found = await self._journal.read_subscriptions(place.run_id)
+        return next((one for one in found if one.place == place.place), None)
+
+    async def _see_runs(self, place: Subscription, happened: list[Occurrence]) -> dict[str, Any]:
+        """The runs whose ends were read. One that is gone, or cannot be read, is known by its end alone."""
+        seen = {}
+        for one in happened if place.topic.startswith("run:") else ():
+            end = read_end(one)
+            try:
+                seen[one.id] = await self._see_run(end.run_id)
+            except StoreUnavailable:
+                raise
+            except PerdureError as error:
+                logger.warning("run %s, which has ended, cannot be read: %s", end.run_id, error)
+        return seen

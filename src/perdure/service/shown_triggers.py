@@ -1,0 +1,85 @@
+"""How triggers, their items and their moments look to people and programs. It turns what was read into plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from perdure.journal import TriggerRow
+from perdure.kernel.mailbox import Item, Mailbox
+from perdure.service.views import View
+from perdure.triggers.calendar import Moment
+from perdure.triggers.zones import say_time
+
+HOOKS = "/api/v1/hooks/"
+"""Where deliveries go; behind it stands what only the sender knows."""
+
+
+def trigger_view(row: TriggerRow, ended: Mapping[str, Collection[str]]) -> View:
+    """`ended`: by trigger id, runs that have ended, which it has not heard yet."""
+    body = msgspec.json.decode(row.body)
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "state": row.state,
+        "revision": row.revision,
+        "trigger_id": row.trigger_id,
+        "hook": None if row.hook is None else HOOKS + row.hook,
+        "workflow": row.workflow,
+        "cursor": _read_cursor(row.cursor),
+        "next_at": row.next_at,
+        "last_at": row.last_at,
+        "waiting": row.waiting,
+        "open": max(0, row.open - len(ended.get(row.trigger_id, ()))),
+        "parked": row.parked,
+        "failures": body["failures"],
+        "error": None if row.error is None else msgspec.json.decode(row.error),
+        "spec": body["spec"],
+    }
+
+
+def _read_cursor(cursor: bytes) -> Any:
+    try:
+        return msgspec.json.decode(cursor)
+    except msgspec.DecodeError:  # it was cut
+        return cursor.decode(errors="replace") + "…"
+
+
+def moment_view(moment: Moment, zone: Any) -> View:
+    return {
+        "moment": float(moment.nominal),
+        "due": float(moment.due),
+        "local": say_time(moment.nominal, zone),
+        "note": moment.note,
+    }
+
+
+def item_views(box: Mailbox, ended: Collection[str] = ()) -> Iterator[View]:
+    """The items that a trigger holds, in the order of their numbers: those that wait, those parked, and those whose runs are open, and
+    not among the `ended`."""
+    found = [_item_view(item, "waiting") for item in box.waiting.values()]
+    found += [
+        {**_item_view(one.item, "parked"), "error": msgspec.to_builtins(one.error)} for one in box.parked.values()
+    ]
+    blank = {"id": None, "at": None, "moment": None, "error": None}
+    found += [
+        {"number": firing.number, **blank, "key": firing.key, "run_id": run_id, "state": "open"}
+        for run_id, firing in box.open.items()
+        if run_id not in ended
+    ]
+    yield from sorted(found, key=lambda one: int(one["number"]))
+
+
+def _item_view(item: Item, state: str) -> View:
+    return {
+        "number": item.number,
+        "id": item.id,
+        "at": item.at,
+        "moment": item.nominal,
+        "error": None,
+        "key": item.key,
+        "run_id": item.run_id,
+        "state": state,
+    }

@@ -1,0 +1,78 @@
+"""Triggers as they are written, read and checked where they are to be registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.model.problems import DefinitionError, Problem
+from perdure.model.reader import Format
+from perdure.model.trigger_sources import Webhook
+from perdure.model.triggers import Trigger
+from perdure.runtime.coordinator.schedules import spec_of
+from perdure.service.tenancy import Tenancy
+from perdure.threads import aside
+from perdure.triggers.declarations import Read, read_data, read_text
+
+Definition = Mapping[str, Any] | str | bytes
+MOST_SPEC_BYTES = 32 * 1024
+
+
+class TriggerReader:
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._engine = tenancy.engine
+        self._triggers = tenancy.engine.triggers
+
+    async def find_problems(self, definition: Mapping[str, Any]) -> list[Problem]:
+        """Everything that is wrong with a trigger, here where it would be registered."""
+        try:
+            return (await self.read(definition, "yaml", None))[1]
+        except DefinitionError as error:
+            return [*error.problems]
+
+    async def read(self, definition: Definition, format: Format, name: str | None) -> tuple[Trigger, list[Problem]]:
+        """The trigger and its warnings. Raises DefinitionError with everything that is wrong."""
+        text = msgspec.json.encode(definition) if isinstance(definition, Mapping) else definition
+        text = text.encode() if isinstance(text, str) else text
+        kind: Format = "json" if isinstance(definition, Mapping) else format
+        now, budget = self._engine.clock.now(), self._tenancy.budget
+
+        def work() -> Read:
+            if isinstance(definition, Mapping):
+                return read_data(msgspec.json.decode(text), now, budget=budget)
+            return read_text(text, now, format=kind, budget=budget)
+
+        found = await aside(self._tenancy.tenant, work)  # a short schedule may take long to look at
+        problems = [*found.problems]
+        if not found.triggers:
+            raise DefinitionError(problems)
+        if len(found.triggers) > 1:
+            raise DefinitionError([_wrong("", "wrong_value", "these are several triggers; register them one by one")])
+        (trigger,) = found.triggers
+        problems += await self._check_here(trigger, name)
+        if any(one.severity == "error" for one in problems):
+            raise DefinitionError(problems)
+        return trigger, problems
+
+    async def _check_here(self, trigger: Trigger, name: str | None) -> list[Problem]:
+        """What is wrong here, where it is registered."""
+        found = []
+        if name is not None and trigger.name != name:
+            found.append(_wrong("name", "wrong_value", f"this is the place of trigger '{name[:128]}'; name it that"))
+        source = trigger.source
+        if isinstance(source, Webhook) and source.verify.scheme == "none" and not self._triggers.allow_unsigned:
+            said = "a webhook must prove where it comes from; the setting allow_unsigned_hooks lets it prove nothing"
+            found.append(_wrong("webhook.verify.scheme", "wrong_value", said))
+        if len(msgspec.json.encode(spec_of(trigger))) > MOST_SPEC_BYTES:
+            found.append(_wrong("", "too_large", f"the trigger has more than {MOST_SPEC_BYTES:,} bytes"))
+        if await self._engine.library.find_target(self._tenancy.tenant, trigger.workflow) is None:
+            said = f"there is no workflow {trigger.workflow} yet: until there is, what comes in is parked"
+            found.append(_wrong("workflow", "workflow_not_found", said, "warning"))
+        return found
+
+
+def _wrong(path: str, code: str, message: str, severity: Literal["error", "warning"] = "error") -> Problem:
+    return Problem(path, None, None, code, message, severity)

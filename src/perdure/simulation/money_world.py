@@ -1,0 +1,107 @@
+"""A simulated cluster whose handlers make calls that cost something, under a budget, while processes die.
+
+Seeds from 10,000,000 on are such histories, those from 11,000,000 on with several coordinators. The provider counts every call that
+is made; in the end each run has counted at least as much, call by call, and no call began without room (B1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+from typing import Any
+
+import msgspec
+
+from perdure.invariants import money
+from perdure.model.money import Budget
+from perdure.outcomes import NotDone
+from perdure.simulation import schedule_world
+from perdure.simulation.ask_world import AskingHandlers, AskWorld
+from perdure.simulation.plan import MONEY_FROM, Plan
+from perdure.simulation.world import World
+from perdure.spending import Spent, Usage
+
+
+class SpendingHandlers(AskingHandlers):
+    def __init__(self, world: MoneyWorld) -> None:
+        super().__init__(world)
+        self._paying = world
+
+    async def handle(self, config: Any, ctx: Any) -> Any:
+        """Play a handler that makes calls, some at once, and then does what any other does."""
+        task = ctx._task
+        if not task.undo and task.effect != "at_most_once" and task.isolation == "thread":
+            random = Random(f"calls {self._paying.plan.seed} {ctx.idempotency_key}")
+            count, together = random.choice((0, 1, 1, 2, 4)), random.random() < 0.5
+            most = {f"call{number}": random.randint(1, 4) for number in range(count)}
+            if together:
+                async with asyncio.TaskGroup() as group:
+                    for name, amount in most.items():
+                        group.create_task(self._call(ctx, name, amount))
+            else:
+                for name, amount in most.items():
+                    await self._call(ctx, name, amount)
+        return await super().handle(config, ctx)
+
+    async def _call(self, ctx: Any, name: str, most: int) -> Any:
+        world = self._paying
+
+        async def call() -> Spent:
+            await asyncio.sleep(world.random.random() * 2)
+            if world.random.random() < 0.1 and not world.chaos.healed:
+                raise NotDone("no connection")
+            used = world.random.randint(0, most)
+            world.made[ctx.run_id] += used
+            await asyncio.sleep(world.random.random() * 2)  # it may die here: made, and not known to be
+            return Spent(name, Usage(calls=used))
+
+        try:
+            return await ctx.step(name, call, reserve=Usage(calls=most), model="small")
+        except NotDone:
+            return None
+
+
+class MoneyWorld(AskWorld):
+    def __init__(self, plan: Plan, *, tracing: bool = False) -> None:
+        random = Random(f"budgets {plan.seed}")
+        for definition in plan.workflows:
+            if random.random() < 0.7:
+                policy = "fail" if random.random() < 0.1 else "pause"
+                budget = {"calls": random.choice((0, 4, 10, 40)), "on_exceed": policy}
+                definition.setdefault("limits", {})["budget"] = budget
+        super().__init__(plan, tracing=tracing)
+        self.handlers = SpendingHandlers(self)
+        self.registry = self.handlers.registry()
+        self.made: Counter[str] = Counter()
+        """What the provider has been asked for, by run."""
+
+    def more_money(self, run_id: str) -> Budget | None:
+        state = self.checks.fold(run_id)
+        if "budget" not in state.pauses:
+            return None
+        return Budget(calls=state.money.spent.calls + 1_000)
+
+    async def _close(self) -> None:
+        for run_id, checker in self.checks.checkers.items():
+            if run_id not in self.store.runs:
+                continue
+            state = self.checks.fold(run_id)
+            for found in money.compare(checker.model, state):
+                self.checks.fail(found.id, f"run {run_id}: {found.message}")
+            own = state.money.spent.calls - state.money.children.calls
+            answered = (
+                not self.plan.shared
+            )  # the simulated broker of several processes does not say what became of a wish
+            if answered and not self.rolled_back and own < self.made[run_id]:
+                self.checks.fail("B2", f"run {run_id} has counted {own} calls, and {self.made[run_id]} were made")
+            if state.money.reserved:
+                self.checks.fail("B3", f"run {run_id} has ended, and {state.money.reserved} is set aside")
+        await super()._close()
+
+
+def make_world(plan: Plan, *, tracing: bool = False) -> World:
+    """The world of a plan, of whichever kind its seed says."""
+    if plan.seed >= MONEY_FROM:
+        return MoneyWorld(msgspec.structs.replace(plan), tracing=tracing)
+    return schedule_world.make_world(plan, tracing=tracing)

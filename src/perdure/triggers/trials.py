@@ -1,0 +1,57 @@
+"""What a trigger would make of an item, a moment or a hand that fires it: pure, and nothing is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.budget import Budget
+from perdure.model.trigger_sources import Schedule
+from perdure.model.triggers import Trigger
+from perdure.triggers.calendar import moments
+from perdure.triggers.mapping import Filtered, Mapped, Poison, facts_of, map_answer, map_item, map_moment
+from perdure.triggers.zones import get_zone, say_time
+
+LOOK_STEPS = 200_000
+
+
+def try_item(trigger: Trigger, item: Any, id: str = "") -> dict[str, Any]:
+    found = map_item(trigger, item, {"number": 1, "scheduled": False}, id=id)
+    if isinstance(found, Mapped):
+        return {"result": "mapped", "id": found.id, "key": found.key, "inputs": found.inputs}
+    if isinstance(found, Filtered):
+        return {"result": "filtered"}
+    return {"result": "poison", "part": found.part, "error": found.message}
+
+
+def try_moment(trigger: Trigger, at: float, id: str = "") -> dict[str, Any]:
+    """The first moment after `at`, and the inputs of its run."""
+    assert isinstance(trigger.source, Schedule)
+    look = moments(trigger.source, at, float("inf"), 1, trigger=trigger.name, budget=Budget(LOOK_STEPS))
+    if not look.moments:
+        return {"result": "no_more_moments"}
+    (moment,) = look.moments
+    made = map_moment(trigger, facts_of(moment, get_zone(trigger.source.timezone)))
+    if isinstance(made, Poison):
+        return {"result": "poison", "part": made.part, "error": made.message}
+    return {"result": "mapped", "moment": float(moment.nominal), "due": float(moment.due), "inputs": made}
+
+
+def fill_inputs(trigger: Trigger, given: dict[str, Any], now: float) -> dict[str, Any] | Poison:
+    """The inputs of a run that is started by hand: what is given, and for the rest what the trigger says, for this moment and
+    without an item."""
+    rest = {key: value for key, value in trigger.inputs.items() if key not in given}
+    zone = get_zone(trigger.source.timezone if isinstance(trigger.source, Schedule) else "UTC")
+    facts = {"at": say_time(int(now), zone), "previous": None, "next": None, "scheduled": False}
+    made = map_moment(msgspec.structs.replace(trigger, inputs=rest), facts)
+    return made if isinstance(made, Poison) else {**made, **given}
+
+
+def fill_answer(trigger: Trigger, body: Any, run: dict[str, Any], item: Any) -> Any:
+    """What the sender of a delivery is answered when its run has ended: how it ended, where the trigger names no body or one that
+    cannot be filled in."""
+    if body is None:
+        return run
+    made = map_answer(body, {"run": run, "item": item, "trigger": {"name": trigger.name}})
+    return run if isinstance(made, Poison) else made

@@ -1,0 +1,79 @@
+"""A model, its provider and its texts are not to be trusted: keys, the loop, templates and labels (X03, X08)."""
+
+import msgspec
+import pytest
+
+from perdure import egress, llms
+from perdure.egress.policy import Policy
+from perdure.llms.scripted.scripted_server import serving
+from perdure.secrets.providers import open_secrets
+from perdure.secrets.vault import Vault
+from tests.attack.marks import attack
+from tests.attack.watchdog import watching
+from tests.egress.server import PLAIN
+from tests.engine.helpers import events, finish, output_of, running, transform, workflow
+from tests.llms.helpers import models_at
+
+pytestmark = pytest.mark.slow
+KEY = "sk-0123456789-abcdef"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_open():
+    egress.configure(Policy(), ssl_context=PLAIN)
+    yield
+    egress.configure(None)
+    llms.configure(None)
+
+
+def ask(**config):
+    return {"id": "ask", "type": "llm", "config": {"prompt": "x", **config}, "retry": {"max_attempts": 1}}
+
+
+@attack("X08", "a workflow that names a server of its own as the model, or a provider that sends the key elsewhere")
+async def test_a_key_of_a_model_goes_to_no_server_but_its_providers(tmp_path):
+    vault = Vault(open_secrets({"MY_KEY": KEY}))
+    async with serving() as thief, serving([{"faults": ["redirect"]}]) as server:
+        llms.configure(models_at(server.port, secret="MY_KEY"))
+        async with running(tmp_path, vault=vault) as engine:
+            where = f"http://127.0.0.1:{thief.port}/v1"
+            for number, name in enumerate((where, f"chat/{where}", f"chat@{where}", "chat")):
+                state = await finish(engine, workflow(ask(model=name)), f"r{number}")
+                assert state.state == "failed"
+                assert KEY not in msgspec.json.encode(await events(engine.journal, f"r{number}")).decode()
+            # what is open to a provider's calls is open to nothing else
+            call = {"id": "call", "type": "http", "config": {"url": f"http://127.0.0.1:{server.port}/v1/models"}}
+            state = await finish(engine, workflow({**call, "retry": {"max_attempts": 1}}), "other")
+            assert state.error is not None
+            assert state.error.code == "egress_refused"
+    assert (thief.seen, {one.headers["authorization"] for one in server.seen}) == ([], {f"Bearer {KEY}"})
+
+
+@attack("X03", "a model whose answer is a template, or takes long to read")
+async def test_an_answer_is_data_whatever_it_is_made_of(tmp_path):
+    template = "{{ secrets.MY_KEY }} {{ inputs.private }} {% for x in y %}"
+    texts = [
+        template,
+        "[" * 900_000,
+        '{"a":' * 100_000,
+        '"' + '\\"' * 400_000,
+        "```" * 300_000,
+        "[1," * 300_000 + "\x00",
+    ]
+    vault = Vault(open_secrets({"MY_KEY": KEY}))
+    schema = {"type": "object"}
+    rules = [{"when": {"contains": f"say {number}."}, "say": text} for number, text in enumerate(texts)]
+    async with serving(rules) as server:
+        llms.configure(models_at(server.port))
+        async with running(tmp_path, vault=vault) as engine:
+            node = ask(model="chat", prompt="say 0.")
+            state = await finish(
+                engine, workflow(node, transform("copy", "{{ ask.text }}", ["ask"])), inputs={"private": "p"}
+            )
+            assert output_of(state, "copy") == template
+            for number in range(1, len(texts)):
+                config = {"model": "chat", "prompt": f"say {number}.", "schema": schema, "repairs": 0}
+                with watching():
+                    state = await finish(engine, workflow(ask(**config)), f"t{number}")
+                assert state.error is not None
+                assert state.error.code == "llm:bad_output", number

@@ -1,0 +1,58 @@
+"""What is foreseen of a decision is what it asks: the same questions with the same evidence, and nothing where it asks otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.kernel import commands as c
+from perdure.kernel.decide import advance
+from perdure.kernel.foresight import foresee
+from perdure.kernel.values import Error
+from tests.kernel.mailboxes import TriggerRun, trigger
+
+
+def hook(**policy: Any) -> TriggerRun:
+    run = trigger()
+    run.webhook(**policy)
+    return run
+
+
+def pushed(run: TriggerRun, *names: str, **fields: Any) -> c.Deliver:
+    items = tuple(c.Delivered(id=name, inputs={"n": name}) for name in names)
+    return c.Deliver(at=run.now, id="d", items=items, revision=run.box.revision, **fields)
+
+
+def asked(run: TriggerRun, command: c.Command) -> list[c.Question]:
+    found = advance(run.state, command, {})
+    return list(found.questions) if isinstance(found, c.Needs) else []
+
+
+def test_what_a_push_will_ask_is_foreseen():
+    run = hook(open=100)
+    push = pushed(run, "a", "b")
+    fire = c.Fire(at=run.now, id="f", firing="f1", revision=1, inputs={"n": 1})
+    for command in (push, fire):
+        assert foresee(run.state, command) == asked(run, command) != []
+    run.deliver("a")
+    assert [one.evidence.item.id for one in foresee(run.state, pushed(run, "a", "b"))] == ["b"]
+    assert foresee(run.state, pushed(run, "a", "b")) == asked(run, pushed(run, "a", "b"))
+
+
+@pytest.mark.parametrize("case", ["paused", "waiting", "stale", "poison", "known"])
+def test_nothing_is_foreseen_where_nothing_is_asked_about_it(case):
+    run = hook(open=1)
+    push = pushed(run, "b")
+    if case == "paused":
+        run.tell(c.Pause)
+    elif case == "waiting":
+        run.deliver("x", "y")
+    elif case == "stale":
+        push = c.Deliver(at=run.now, id="d", items=push.items, revision=7)
+    elif case == "poison":
+        push = c.Deliver(at=run.now, id="d", items=(c.Delivered(id="b", error=Error("bad", "x")),), revision=1)
+    else:
+        run.deliver("b")
+        push = pushed(run, "b")
+    assert foresee(run.state, push) == asked(run, push) == []

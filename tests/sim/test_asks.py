@@ -1,0 +1,126 @@
+"""Histories whose handlers ask: no promise is broken, and bugs that are planted on purpose are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from perdure.kernel import asks, attempts, child_runs, decider, generations, loops, outstanding, settle
+from perdure.kernel import events as e
+from perdure.kernel.state import Activation
+from perdure.simulation.ask_world import AskWorld
+from perdure.simulation.plan import ASKS_FROM, DIVIDED_FROM, make_plan
+from perdure.simulation.poll_world import PollWorld, make_world
+from tests.property.asking import Asking
+from tests.property.walk import explore
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [0, 20, DIVIDED_FROM, DIVIDED_FROM + 20])
+def test_no_promise_is_broken(start: int) -> None:
+    answers = 0
+    for seed in range(ASKS_FROM + start, ASKS_FROM + start + 20):
+        world = make_world(make_plan(seed)).run()
+        assert isinstance(world, AskWorld)
+        assert world.failures == [], seed
+        answers += world.checks.answers
+    assert answers > 20
+
+
+def test_other_seeds_do_not_ask() -> None:
+    for seed in (7, DIVIDED_FROM + 7, 2 * DIVIDED_FROM + 7, 4 * DIVIDED_FROM + 7):
+        assert not isinstance(make_world(make_plan(seed)), AskWorld)
+    assert isinstance(make_world(make_plan(ASKS_FROM - 7)), PollWorld)
+
+
+def answer_twice(patch: Patch) -> None:
+    real = asks.answer
+
+    def answer(d: Any, activation: Activation, name: str, data: Any, **keys: Any) -> None:
+        if activation.asks[name].kind == "sleep":
+            d.emit_for(e.NodeCheckpointed, activation, step=name, data=data, version=2)
+        real(d, activation, name, data, **keys)
+
+    patch.setattr(asks, "answer", answer)
+
+
+def leave_children(patch: Patch) -> None:
+    """Children of asks are not known to anything that ends their asker, or waits for them."""
+
+    def plain(activation: Activation) -> list[str]:
+        return [activation.child] if activation.child_open else []
+
+    for module in (decider, loops):
+        patch.setattr(module, "open_children", plain)
+    for module in (decider, outstanding):
+        patch.setattr(module, "list_left", lambda state, activation: [])
+    patch.setattr(settle, "waits_for_child", lambda a: not a.asks and child_runs.waits_for_child(a))
+
+
+def let_twins_in(patch: Patch) -> None:
+    real = attempts._objection
+
+    def objection(state: Any, activation: Activation, command: Any, success: bool) -> str | None:
+        asked, activation.suspended = activation.suspended, 0
+        try:
+            return real(state, activation, command, success)
+        finally:
+            activation.suspended = asked
+
+    patch.setattr(attempts, "_objection", objection)
+
+
+def forget_answers(patch: Patch) -> None:
+    real = generations.make_ready
+
+    def make_ready(state: Any, activation: Activation) -> None:
+        real(state, activation)
+        activation.checkpoint = None
+
+    patch.setattr(generations, "make_ready", make_ready)
+
+
+BUGS: dict[str, tuple[Callable[[Patch], None], str]] = {
+    "an answer is counted twice": (answer_twice, "V9"),
+    "the child of an ask is orphaned": (leave_children, "rule 25"),
+    "a twin of the attempt before skips the ask": (let_twins_in, "V3"),
+    "what was answered is asked for again after a retry": (forget_answers, "V9"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_found_in_a_walk(name: str, monkeypatch: Patch) -> None:
+    plant, rule = BUGS[name]
+    plant(monkeypatch)
+    for seed in range(500):
+        try:
+            explore(Random(seed), steps=50, size=8, kind=Asking)
+        except Exception as error:  # noqa: BLE001  a bug may tell in many ways, and this one is looked for
+            if rule in str(error):
+                break
+    else:
+        pytest.fail(f"{rule} does not tell of it in 500 walks: {name}")
+    monkeypatch.undo()
+    explore(Random(seed), steps=50, size=8, kind=Asking)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(BUGS)[:2])
+def test_a_planted_bug_is_found_in_a_history(name: str, monkeypatch: Patch) -> None:
+    plant, _ = BUGS[name]
+    plant(monkeypatch)
+    told = {"an answer is counted twice": {"V9"}}.get(name, {"rule 25", "rule 35", "R2", "R6"})
+    for seed in range(ASKS_FROM, ASKS_FROM + 120):
+        failures = make_world(make_plan(seed)).run().failures
+        if failures and failures[0].rule in told:
+            break
+    else:
+        pytest.fail(f"no history tells of it: {name}")
+    monkeypatch.undo()
+    assert make_world(make_plan(seed)).run().failures == []

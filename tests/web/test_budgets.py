@@ -1,0 +1,189 @@
+"""What a page may cost, by its size: elements, memory, requests, rows. `make budgets` has the sizes of the specification and looks at
+the clock too; the short form has smaller ones, and looks at nothing that depends on what else the machine does."""
+
+import os
+import sqlite3
+
+import pytest
+from playwright.sync_api import expect
+
+from perdure.api import Options
+from perdure.clock import system
+from tests.web import samples
+from tests.web.conftest import Site
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budgets")]
+
+LONG = os.environ.get("PERDURE_TEST_LONG") == "1"
+NODES = 9_900 if LONG else 1_200
+ROWS = 1_000_000 if LONG else 20_000
+WIDE = 30
+"""Nodes of a layer; those of a fan that are alike."""
+MOST_ELEMENTS = 3_000
+MOST_HEAP = 80_000_000
+
+
+def layered(count):
+    """A graph of many layers whose nodes differ, and a fan of nodes that are alike: one stack."""
+    nodes = [samples.value("n0", 0)]
+    for number in range(1, count):
+        before = max(0, (number - 1) // WIDE * WIDE - WIDE)
+        two = {f"n{before + number * step % WIDE}" for step in (1, 7) if before + number * step % WIDE < number}
+        nodes.append(
+            {"id": f"n{number}", "type": "transform", "config": {"value": number}, "dependencies": sorted(two)}
+        )
+    nodes += [samples.value(f"alike{number}", 1, f"n{count - 1}") for number in range(WIDE)]
+    return {"name": "large", "nodes": nodes}
+
+
+def heap_of(page):
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    return session.send("Runtime.getHeapUsage")["usedSize"]
+
+
+FRAMES = """async () => {
+  const found = [];
+  let last = performance.now();
+  for (let turn = 0; turn < 120; turn++) {
+    document.querySelector('canvas').dispatchEvent(new WheelEvent('wheel', {deltaX: 9, deltaY: turn % 2 ? 40 : -40, ctrlKey: turn % 3 === 0, bubbles: true, cancelable: true, clientX: 700, clientY: 400}));
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    found.push(now - last);
+    last = now;
+  }
+  found.sort((one, other) => one - other);
+  return [found[60], found[114]];
+}"""
+
+
+def test_a_large_graph_is_shown_found_in_and_opened_within_its_budget(site, page):
+    definition = layered(NODES)
+    run = site.start(definition, wait=60)
+    begun = system.monotonic()
+    page.goto(f"{site.url}/runs/{run}")
+    canvas = page.locator("canvas")
+    expect(canvas).to_have_attribute("data-nodes", str(NODES + 1))  # the fan is one box
+    took = system.monotonic() - begun
+    expect(page.locator(".facts")).to_contain_text(f"of {NODES + WIDE:,} nodes")
+    assert page.locator("*").count() < MOST_ELEMENTS
+    assert page.get_by_role("treeitem").count() < 200
+    assert heap_of(page) < MOST_HEAP
+    find = page.get_by_placeholder("Find a node")
+    for text, answer in ((f"n{NODES - 1}", ""), ("nobody has this", "no node has this in its name")):
+        find.fill(text)
+        page.keyboard.press("Enter")
+        assert find.evaluate("one => one.validationMessage") == answer
+    [stack] = site.get(f"/runs/{run}/graph")["stacks"]
+    page.goto(f"{site.url}/runs/{run}?open={stack['id']}&node=alike{WIDE - 1}")
+    expect(canvas).to_have_attribute("data-nodes", str(NODES + WIDE))
+    expect(page.locator("aside.drawer")).to_contain_text(f"alike{WIDE - 1}")
+    assert page.locator("*").count() < MOST_ELEMENTS
+    if LONG:
+        median, slowest = page.evaluate(FRAMES)
+        assert (took < 4.5, median < 20, slowest < 40) == (True, True, True), (took, median, slowest)
+
+
+def test_an_idle_page_draws_nothing_and_asks_seldom(site, page):
+    run = site.start(samples.definition_named("idle", samples.value("a", 1)), wait=60)
+    page.goto(f"{site.url}/runs/{run}")
+    expect(page.locator(".run-head .state")).to_have_text("completed")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    # Each change of the picture begins with clearing it.
+    page.evaluate(
+        """() => { window.drawn = 0; const clear = CanvasRenderingContext2D.prototype.clearRect;
+          CanvasRenderingContext2D.prototype.clearRect = function (...area) { window.drawn += 1; return clear.apply(this, area); };
+          const fill = CanvasRenderingContext2D.prototype.fillRect;
+          CanvasRenderingContext2D.prototype.fillRect = function (...area) { window.drawn += 1; return fill.apply(this, area); }; }"""
+    )
+    frames = "() => new Promise(done => { let left = 60; const tick = () => --left ? requestAnimationFrame(tick) : done(); tick(); })"
+    page.evaluate(frames)  # what was begun is drawn
+    page.evaluate("() => { window.drawn = 0; }")
+    asked.clear()
+    page.evaluate(frames)
+    assert page.evaluate("window.drawn") == 0
+    assert len(asked) <= 2
+
+
+def test_following_many_events_keeps_the_page_at_hand_and_loses_none(site, page):
+    """Items of a map come as fast as the engine makes them; the page reads them without a long task, and in the end knows all."""
+    count = 20_000 if LONG else 1_500
+    page.add_init_script(
+        "window.__long = []; new PerformanceObserver(list => window.__long.push(...list.getEntries().map(one => one.duration)))"
+        ".observe({type: 'longtask', buffered: true});"
+    )
+    fan = {
+        "over": "{{ inputs.numbers }}",
+        "node": {"id": "one", "type": "transform", "config": {"value": "{{ item }}"}},
+    }
+    definition = {
+        "name": "many-events",
+        "nodes": [
+            {"id": "go", "type": "wait", "config": {"signal": "go"}},
+            {"id": "each", "type": "map", "config": fan, "dependencies": ["go"]},
+        ],
+    }
+    run = site.start(definition, inputs={"numbers": list(range(count))})
+    page.goto(f"{site.url}/runs/{run}?tab=journal")
+    expect(page.locator(".live").first).to_have_text("live")
+    site.post(f"/runs/{run}/signal", {"name": "go"})
+    expect(page.locator(".run-head .state")).to_have_text("completed")
+    last = site.get(f"/runs/{run}/events?limit=1")["last_seq"]
+    assert last > count
+    expect(page.locator(".event .seq").first).to_have_text(f"{last:,}")
+    assert page.locator("*").count() < MOST_ELEMENTS
+    assert heap_of(page) < MOST_HEAP
+    if LONG:
+        assert max(page.evaluate("window.__long"), default=0) < 80
+
+
+def fill_rows(folder, count, seed):
+    """Rows of runs beside a real one: as many as nobody would wait for, made by the database itself."""
+    with sqlite3.connect(folder / "perdure.db") as base:
+        names = [row[1] for row in base.execute("PRAGMA table_info(runs)")]
+        made = {
+            "run_key": "NULL",
+            "run_id": "'made-' || printf('%07d', n)",
+            "created_at": "created_at - n",
+            "state": "CASE WHEN n % 10 = 0 THEN 'failed' ELSE state END",
+        }
+        columns = ", ".join(made.get(name, name) for name in names)
+        base.execute(
+            f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) "
+            f"INSERT INTO runs ({', '.join(names)}) SELECT {columns} FROM runs, numbers WHERE run_id = ?",
+            (seed,),
+        )
+    base.close()
+
+
+def test_a_long_list_is_paged_filtered_and_scrolled_with_few_rows_in_the_page(tmp_path, browser):
+    site = Site(tmp_path, Options(ui=True))
+    seed = site.start(samples.definition_named("many", samples.value("a", 1)), wait=60)
+    site.close()
+    fill_rows(tmp_path, ROWS, seed)
+    site = Site(tmp_path, Options(ui=True))
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    try:
+        counts = site.get("/runs/counts")
+        assert (counts["total"], counts["capped"]) == (10_000, True)
+        page = context.new_page()
+        page.goto(f"{site.url}/runs")
+        expect(page.locator("tr.row").first).to_be_visible()
+        seen = 0
+        for _ in range(60 if LONG else 8):
+            page.evaluate("() => { scrollTo(0, document.documentElement.scrollHeight); }")
+            page.wait_for_function("before => document.documentElement.scrollHeight > before", arg=seen)
+            seen = page.evaluate("document.documentElement.scrollHeight")
+            assert page.locator("tr.row").count() <= 100
+        page.goto(f"{site.url}/runs?state=failed")
+        expect(page.locator("tr.row").first).to_contain_text("failed")
+        assert page.locator("tr.row").count() <= 100
+        begun = system.monotonic()
+        assert len(site.get("/runs?limit=100&state=failed")["items"]) == 100
+        if LONG:
+            assert system.monotonic() - begun < 0.05
+    finally:
+        context.close()
+        site.close()

@@ -1,0 +1,138 @@
+"""Pages that stay open: while they are hidden, when another version is deployed, and behind a proxy under a path."""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+
+import httpx2
+import pytest
+import uvicorn
+from playwright.sync_api import expect
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from perdure.api import Options
+from perdure.api.server import bind
+from tests.waiting import wait_until
+from tests.web import samples
+from tests.web.conftest import PATIENCE_SECONDS, Site, Watch
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("living")]
+
+HIDE = """hidden => {
+  Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_what_happens_while_a_tab_is_hidden_is_shown_once_when_it_is_seen_again(site, page):
+    run = site.start(samples.ORDER)
+    page.goto(f"{site.url}/runs/{run}?tab=journal")
+    expect(page.locator(".live").first).to_have_text("live")
+    page.evaluate(HIDE, True)
+    expect(page.locator(".live").first).to_have_text("asleep")
+    site.post(f"/approvals/{run}:manager:1/decide", {"decision": "approve", "approver": "ann"})
+    wait_until(lambda: site.get(f"/runs/{run}")["state"] == "completed", "the run to complete")
+    expect(page.locator(".run-head .state")).not_to_have_text("completed")
+    page.evaluate(HIDE, False)
+    expect(page.locator(".run-head .state")).to_have_text("completed")
+    wanted = sorted(event["seq"] for event in site.get(f"/runs/{run}/events?limit=1000")["items"])
+    read = "[...document.querySelectorAll('.event .seq')].map(one => Number(one.textContent)).sort((a, b) => a - b)"
+    wait_until(lambda: page.evaluate(read) == wanted, "every event is shown once")
+
+
+def test_eight_tabs_are_loaded_because_hidden_ones_hold_no_connection(site, context):
+    """A browser opens six connections to a server: the seventh stream would keep the seventh page waiting for ever."""
+    run = site.start(samples.ORDER)
+    for _ in range(8):
+        page = context.new_page()
+        page.goto(f"{site.url}/runs/{run}")
+        expect(page.get_by_role("treeitem").first).to_be_visible()
+        expect(page.locator(".live").first).to_have_text("live")
+        page.evaluate(HIDE, True)
+
+
+def test_a_file_that_a_new_version_took_away_asks_for_a_reload(site, page, watch):
+    watch.allowed += ["404", "Failed to load module script", "Failed to fetch dynamically imported module"]
+    page.goto(f"{site.url}/runs")
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    page.route("**/chunks/Workers-*", lambda route: route.fulfill(status=404, body="gone"))
+    newer = {**site.get("/ui/boot"), "build": "another"}
+    page.route("**/api/v1/ui/boot", lambda route: route.fulfill(json=newer))
+    page.get_by_role("link", name="Workers").click()
+    expect(page.locator(".banner")).to_contain_text("A new version is here.")
+    page.unroute("**/chunks/Workers-*")
+    page.unroute("**/api/v1/ui/boot")
+    page.get_by_role("button", name="Reload").click()
+    expect(page.get_by_role("heading", name="Workers and queues")).to_be_visible()
+
+
+class Proxy:
+    """A reverse proxy as others are: it takes a path away, asks by its own name for the server, and passes on what comes as it comes."""
+
+    def __init__(self, path):
+        self.target: Future[str] = Future()
+        self._listening = bind("127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}{path}"
+        methods = ["GET", "HEAD", "POST", "PUT", "DELETE"]
+        app = Starlette(routes=[Route(f"{path}/{{rest:path}}", self._pass_on, methods=methods)])
+        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+
+    async def _serve(self):
+        self._client = httpx2.AsyncClient(timeout=None)
+        await self._server.serve(sockets=[self._listening])
+        await self._client.aclose()
+
+    async def _pass_on(self, request):
+        where = f"{self.target.result()}/{request.path_params['rest']}"
+        headers = [(name, value) for name, value in request.headers.items() if name not in ("host", "connection")]
+        asked = self._client.build_request(
+            request.method, where, params=request.url.query.encode(), headers=headers, content=await request.body()
+        )
+        found = await self._client.send(asked, stream=True)
+        kept = {name: value for name, value in found.headers.items() if name not in ("connection", "transfer-encoding")}
+        done = BackgroundTask(found.aclose)
+        return StreamingResponse(found.aiter_raw(), found.status_code, kept, background=done)
+
+    def close(self):
+        self._server.should_exit = True
+        self._thread.join(PATIENCE_SECONDS)
+
+
+def test_behind_a_proxy_under_a_path_pages_follow_and_change_runs(browser, tmp_path):
+    proxy = Proxy("/team/perdure")
+    site = Site(tmp_path, Options(ui=True, public_url=proxy.url))
+    proxy.target.set_result(site.url)
+    watch = Watch(proxy.url)
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
+    context.on("page", watch.follow)
+    try:
+        run = site.start(samples.ORDER)
+        page = context.new_page()
+        page.goto(f"{proxy.url}/runs")
+        page.get_by_role("link", name=f"Open run {run}").click()
+        expect(page).to_have_url(f"{proxy.url}/runs/{run}")
+        expect(page.locator(".live").first).to_have_text("live")
+        expect(page.locator("canvas")).to_have_attribute("data-nodes", "8")
+        site.post(f"/approvals/{run}:manager:1/decide", {"decision": "approve", "approver": "ann"})
+        expect(page.locator(".run-head .state")).to_have_text("completed")  # by the stream, which is not held back
+        page.get_by_role("link", name="Workers").click()
+        expect(page).to_have_url(f"{proxy.url}/workers")
+        expect(page.get_by_role("table", name="Queues")).to_contain_text("default")
+        status = page.evaluate(
+            """base => fetch(base + '/api/v1/runs/nothing/pause', {method: 'POST', body: '{}',
+              headers: {'Content-Type': 'application/json', 'X-Perdure-Request': '1'}}).then(found => found.status)""",
+            "/team/perdure",
+        )
+        assert status == 404  # refused as unknown, and not as a request of another site
+        watch.allowed.append("404")
+    finally:
+        context.close()
+        proxy.close()
+        site.close()
+    watch.check()

@@ -1,0 +1,25 @@
+// What the page holds from the beginning, whichever screen is shown first. `build.mjs` lets every screen lead here.
+import "@preact/signals";
+import "preact";
+import "preact/hooks";
+import "./api/call.ts";
+import "./api/load.ts";
+import "./api/poll.ts";
+import "./kit/basics.tsx";
+import "./kit/problem.tsx";
+import "./kit/states.ts";
+import "./kit/text.ts";
+import "./kit/ticks.ts";
+import "./kit/time.ts";
+import "./kit/window.ts";
+import "./router.ts";
+import "./shell/boot.ts";
+import "./shell/density.ts";
+import "./shell/me.ts";
+import "./shell/overview.ts";
+import "./shell/keys.ts";
+import "./shell/Shell.tsx";
+import "./shell/theme.ts";
+import "./screens/runs/filter.ts";
+import "./words/en.ts";
+import "./words/runs.ts";

@@ -1,0 +1,171 @@
+// The line below the title: what the run stands still for, the first that holds, with the button that does something about it.
+import { call, type Schemas } from "../../api/call.ts";
+import { useLoad } from "../../api/load.ts";
+import { CopyButton, Foreign, Moment } from "../../kit/basics.tsx";
+import { quote } from "../../kit/commands.ts";
+import { change, href } from "../../router.ts";
+import { lacks } from "../../shell/me.ts";
+import { words as actions } from "../../words/actions.ts";
+import { words } from "../../words/en.ts";
+import { hasEnded, type RunStore, type RunView } from "./store.ts";
+import { type ActionName, wish } from "./wish.ts";
+
+type Obstacle = Schemas["Obstacle"];
+
+export function Reason({ store, run }: { store: RunStore; run: RunView }) {
+  if (run.quarantined)
+    return (
+      <Line bad>
+        <Foreign text={words.run.why.quarantined(run.quarantined)} />
+      </Line>
+    );
+  if (run.error) return <Failed store={store} run={run} />;
+  const first = store.first.value;
+  if (hasEnded(run) || !first) return null;
+  return <Held store={store} first={first} />;
+}
+
+function Line({ bad = false, children }: { bad?: boolean; children: preact.ComponentChildren }) {
+  return (
+    <p class="reason" data-group={bad ? "bad" : "waits"}>
+      {children}
+    </p>
+  );
+}
+
+function Failed({ store, run }: { store: RunStore; run: RunView }) {
+  const error = run.error!;
+  const said = [error.code, error.message].filter(Boolean).join(" · ");
+  const text = error.node ? words.run.why.failed(error.node, said) : words.run.why.failedRun(said);
+  return (
+    <Line bad>
+      <Foreign text={text} />
+      {run.state === "failed" && <Do store={store} action="retry" />}
+      {error.node && <Look node={error.node} />}
+    </Line>
+  );
+}
+
+function Held({ store, first }: { store: RunStore; first: Obstacle }) {
+  const text = actions.why;
+  const node = first.node ?? "";
+  switch (first.code) {
+    case "approval":
+      return <Asked approvalId={first.approval_id ?? ""} node={node} />;
+    case "parked":
+      return (
+        <Line bad>
+          <Foreign text={text.parked(node, first.error ?? "")} />
+          <a class="button" href={href(`/dead-letters/${encodeURIComponent(first.dead_letter_id ?? "")}`)}>
+            {text.repair}
+          </a>
+          <Look node={node} />
+        </Line>
+      );
+    case "no_worker":
+      return (
+        <Line>
+          <Foreign text={store.why.value.get(node) ?? text.noWorker(first.queue ?? "")} />
+          <CopyButton text={`perdure worker --queues ${quote(first.queue ?? "")}`} label={text.startWorker} />
+          <Look node={node} />
+        </Line>
+      );
+    case "paused":
+      return (
+        <Line>
+          <Foreign text={text.paused(first.by ?? "", first.reason ?? "")} />
+          <Do store={store} action="resume" />
+        </Line>
+      );
+    case "signal":
+      return (
+        <Line>
+          <Foreign text={text.signal(first.signal ?? "")} />
+          <Do store={store} action="signal" about={first.signal} />
+          <Look node={node} />
+        </Line>
+      );
+    case "retry":
+    case "timer":
+    case "delay":
+      return (
+        <Line>
+          <span>
+            <Foreign text={first.code === "retry" ? text.retry(node) : text.timer(node)} /> <Moment at={first.until} />
+          </span>
+          <Look node={node} />
+        </Line>
+      );
+    case "child":
+      return (
+        <Line>
+          <Foreign text={text.child(node, first.child ?? "")} />
+          <a class="button" href={href(`/runs/${encodeURIComponent(first.child ?? "")}`)}>
+            {text.openChild}
+          </a>
+        </Line>
+      );
+    case "items":
+      return (
+        <Line>
+          <Foreign text={text.items(node, first.open ?? 0)} />
+          <Look node={node} />
+        </Line>
+      );
+    default: {
+      // What is queued has begun for all that is seen from here; only what the server says beyond that is a reason.
+      const said = store.why.value.get(node);
+      if (!said || store.counts.value.running > 0) return null;
+      return (
+        <Line>
+          <Foreign text={said} />
+          <Look node={node} />
+        </Line>
+      );
+    }
+  }
+}
+
+function Asked({ approvalId, node }: { approvalId: string; node: string }) {
+  const text = actions.why;
+  const found = useLoad(approvalId, (signal) =>
+    call("GET /api/v1/approvals/{approval_id}", { path: { approval_id: approvalId }, signal }),
+  );
+  const approval = found.data.value;
+  return (
+    <Line>
+      <span>
+        <Foreign text={text.approval(node, approval?.approvers ?? [])} />
+        {approval?.can_decide && text.mayDecide}
+      </span>
+      <a class="button" href={href(`/approvals/${encodeURIComponent(approvalId)}`)}>
+        {text.decide}
+      </a>
+      <Look node={node} />
+    </Line>
+  );
+}
+
+function Look({ node }: { node: string }) {
+  return (
+    <button type="button" onClick={() => change({ node })}>
+      {actions.why.look}
+    </button>
+  );
+}
+
+function Do({ store, action, about }: { store: RunStore; action: ActionName; about?: string | undefined }) {
+  const off = lacks("runs:operate");
+  return (
+    <button
+      type="button"
+      aria-disabled={off !== undefined}
+      title={off}
+      onClick={() => {
+        if (off === undefined) wish.value = { runId: store.runId, action, about };
+      }}
+    >
+      {actions.verbs[action]}
+    </button>
+  );
+}

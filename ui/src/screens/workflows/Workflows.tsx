@@ -1,0 +1,169 @@
+// The workflows that are registered: what runs of each are open, and what failed lately.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { call, now, type Schemas } from "../../api/call.ts";
+import { useLoad } from "../../api/load.ts";
+import { Command, Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
+import { Problem } from "../../kit/problem.tsx";
+import { change, go, href, place } from "../../router.ts";
+import { onKeys } from "../../shell/keys.ts";
+import { words as all, number } from "../../words/en.ts";
+import { words } from "../../words/workflows.ts";
+
+type Workflow = Schemas["Workflow"];
+
+const DAY_SECONDS = 86_400;
+const OPEN = ["running", "paused", "failing", "cancelling", "compensating"] as const;
+
+type Counts = ReadonlyMap<string, number>;
+
+async function readCounts(query: { state: string[]; since?: string }, signal: AbortSignal): Promise<Counts> {
+  const asked = { ...query, group: "workflow", children: true } as never;
+  const found = await call("GET /api/v1/runs/counts", { query: asked, signal });
+  return new Map((found.groups ?? []).map((group) => [group.name ?? "", group.count]));
+}
+
+export default function Workflows(_: { names: Readonly<Record<string, string>> }) {
+  const q = place.value.query.get("q") ?? "";
+  const pages = useSignal<{ items: readonly Workflow[]; next: string | null } | undefined>(undefined);
+  useEffect(() => {
+    document.title = `${words.title} · ${all.product}`;
+    return onKeys({ "/": () => document.getElementById("find-workflow")?.focus() });
+  }, []);
+  const first = useLoad(q, (signal) =>
+    call("GET /api/v1/workflows", { query: { q: q || undefined, limit: 100 }, signal }),
+  );
+  const counts = useLoad("counts", async (signal) => ({
+    open: await readCounts({ state: [...OPEN] }, signal),
+    failed: await readCounts({ state: ["failed"], since: String(now() - DAY_SECONDS) }, signal),
+  }));
+  useEffect(() => {
+    const found = first.data.value;
+    pages.value = found && { items: found.items, next: found.next_cursor };
+  }, [first.data.value]);
+  const more = async () => {
+    const held = pages.peek();
+    if (!held?.next) return;
+    const query = { q: q || undefined, limit: 100, cursor: held.next };
+    const found = await call("GET /api/v1/workflows", { query });
+    pages.value = { items: [...held.items, ...found.items], next: found.next_cursor };
+  };
+  const held = pages.value;
+  return (
+    <section class="screen">
+      <div class="head">
+        <h1>{words.title}</h1>
+        <a class="button primary" href={href("/workflows/new")}>
+          {words.create}
+        </a>
+      </div>
+      <div class="bar">
+        <label class="grow">
+          <span class="hidden">{words.search}</span>
+          <input
+            id="find-workflow"
+            type="search"
+            placeholder={words.searchHint}
+            value={q}
+            onInput={(event) => change({ q: event.currentTarget.value }, true)}
+          />
+        </label>
+        {held && <span class="soft number">{words.shown(held.items.length, held.next !== null)}</span>}
+      </div>
+      {first.error.value !== undefined && !held ? (
+        <Problem error={first.error.value} onRetry={first.reload} />
+      ) : !held ? (
+        <Loading onStop={first.stop} />
+      ) : held.items.length === 0 && held.next === null ? (
+        <Nothing q={q} />
+      ) : (
+        <>
+          <Table items={held.items} open={counts.data.value?.open} failed={counts.data.value?.failed} />
+          {held.next !== null && (
+            <p>
+              <button type="button" onClick={more}>
+                {words.more}
+              </button>
+            </p>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Nothing({ q }: { q: string }) {
+  if (q) {
+    return (
+      <Empty title={words.none.title}>
+        <p>{words.none.text}</p>
+      </Empty>
+    );
+  }
+  return (
+    <Empty title={words.empty.title}>
+      <p>{words.empty.text}</p>
+      <Command text={words.empty.command} />
+      <a class="button" href={href("/workflows/new")}>
+        {words.create}
+      </a>
+    </Empty>
+  );
+}
+
+interface TableGiven {
+  items: readonly Workflow[];
+  open: Counts | undefined;
+  failed: Counts | undefined;
+}
+
+function Table({ items, open, failed }: TableGiven) {
+  const { columns } = words;
+  return (
+    <table class="plain-table rows">
+      <thead>
+        <tr>
+          <th scope="col">{columns.name}</th>
+          <th scope="col" class="right">
+            {columns.version}
+          </th>
+          <th scope="col" class="right">
+            {columns.open}
+          </th>
+          <th scope="col" class="right">
+            {columns.failed}
+          </th>
+          <th scope="col" class="wide-only">
+            {columns.registered}
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {items.map((one) => {
+          const to = href(`/workflows/${encodeURIComponent(one.name)}`);
+          const broken = failed?.get(one.name) ?? 0;
+          return (
+            <tr
+              key={one.name}
+              onClick={(event) => {
+                if (!(event.target as Element).closest("a") && !getSelection()?.toString()) go(to);
+              }}
+            >
+              <td>
+                <a href={to}>
+                  <Foreign text={one.name} />
+                </a>
+              </td>
+              <td class="right number">{number(one.version)}</td>
+              <td class="right number">{open ? number(open.get(one.name) ?? 0) : ""}</td>
+              <td class={broken ? "right number bad" : "right number"}>{failed ? number(broken) : ""}</td>
+              <td class="wide-only">
+                <Moment at={one.registered_at} />
+              </td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
