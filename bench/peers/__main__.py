@@ -30,7 +30,8 @@ from bench.peers.process import Failed, TooSlow, descendants
 from bench.peers.subjects import DURABLE_VALKEY, POSTGRES, SUBJECTS, VALKEY, Subject
 from bench.peers.table import as_text, settle_all, show, table_of_figures, table_of_ratios
 from bench.peers.turns import Turn
-from tests.servers.postgres import PostgresServer, free_port
+from tests.ports import free_port
+from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
 FIGURES = CACHE / "figures.json"

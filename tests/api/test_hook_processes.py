@@ -14,8 +14,8 @@ import pytest
 from perdure.clock import system
 from perdure.secrets.signatures import read_keys, sign
 from tests.engine.helpers import DEADLINE, transform, workflow
-from tests.notify.test_processes import free_port
 from tests.notify.test_processes import launch as start
+from tests.ports import free_port
 from tests.processes import python_path
 from tests.waiting import until_true
 

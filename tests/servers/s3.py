@@ -11,7 +11,6 @@ import http.client
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import time
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 90.0
@@ -96,13 +97,7 @@ class S3Server:
 
     def _prepare(self) -> None:
         names = ["master", "volume", "filer", "s3"]
-        wanted = [f"{name}.port" for name in names] + [f"{name}.port.grpc" for name in names]
-        probes = [socket.socket() for _ in wanted]
-        for name, probe in zip(wanted, probes, strict=True):
-            probe.bind(("127.0.0.1", 0))
-            self.ports[name] = probe.getsockname()[1]
-        for probe in probes:
-            probe.close()
+        self.ports = {f"{name}.{kind}": free_port() for name in names for kind in ("port", "port.grpc")}
         (self.folder / "data").mkdir()
         identity = {
             "name": "tests",
