@@ -80,8 +80,9 @@ def test_all_that_match_are_changed_only_if_their_count_is_still_right(site, pag
 def test_the_filter_is_typed_completed_and_explained(site, page):
     waiting(site, "typed", 1, tags={"team": "blue", "size": "l"})
     page.goto(f"{site.url}/runs")
-    page.keyboard.press("/")
     field = page.get_by_label("Filter", exact=True)
+    expect(field).to_be_visible()
+    page.keyboard.press("/")
     expect(field).to_be_focused()
     page.route("**/api/v1/workflows?q=ful*", lambda route: route.continue_())
     field.press_sequentially("state:running tag:team=blue tag:size=l workflow:typed")

@@ -1,7 +1,7 @@
 // The frame around every screen: rail, top bar, banners, and the error of a screen that broke.
 import { signal, useSignal } from "@preact/signals";
 import { Component, type ComponentChildren, type ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { call, silentSince } from "../api/call.ts";
 import { pulse } from "../api/load.ts";
 import { Dialog, Foreign, Icon } from "../kit/basics.tsx";
@@ -57,7 +57,7 @@ class Guard extends Component<{ children: ComponentChildren; path: string }, { p
 export function Shell({ children }: { children: ComponentChildren }) {
   const help = useSignal(false);
   useCounts();
-  useEffect(
+  useLayoutEffect(
     () =>
       onKeys({
         "?": () => {

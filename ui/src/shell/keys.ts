@@ -26,7 +26,8 @@ export function keepLetters(on: boolean): void {
 
 const actions: Map<string, Action>[] = [];
 
-/** Keys of a screen, for as long as it is shown; the newest screen is asked first. Returns what ends that. */
+/** Keys of a screen, for as long as it is shown; the newest screen is asked first. Returns what ends that. Called in a layout
+ * effect: what is seen can be used, and an effect would come after the first picture. */
 export function onKeys(named: Readonly<Record<string, Action>>): () => void {
   const own = new Map(Object.entries(named));
   actions.unshift(own);

@@ -1,6 +1,6 @@
 // Approvals: what waits for a person on one side, one of them with all that it is about on the other. On a phone one at a time.
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { call, now, type Schemas } from "../../api/call.ts";
 import { pulse, useLoad } from "../../api/load.ts";
 import { Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
@@ -66,7 +66,7 @@ export default function Approvals({ names }: { names: Readonly<Record<string, st
     const one = items[Math.max(0, Math.min(items.length - 1, index))];
     if (one) go(to(one.approval_id, query));
   };
-  useEffect(() => onKeys({ j: () => open(at + 1), k: () => open(at - 1) }), [items, at]);
+  useLayoutEffect(() => onKeys({ j: () => open(at + 1), k: () => open(at - 1) }), [items, at]);
   return (
     <section class={chosen ? "screen two-panes opened" : "screen two-panes"}>
       <div class="pane-list">

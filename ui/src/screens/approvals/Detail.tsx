@@ -1,6 +1,6 @@
 // One approval: everything that is shown to who decides, the form with what it changes, the votes, and the buttons.
 import { useComputed, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { call, now, type Schemas } from "../../api/call.ts";
 import { pulse, useLoad } from "../../api/load.ts";
 import { Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
@@ -93,7 +93,7 @@ function Shown({ approval, next, onDone }: { approval: Details; next: string | u
   const ask = (what: Deciding) => () => {
     if (off === undefined && pending) deciding.value = what;
   };
-  useEffect(() => onKeys({ a: ask("approve"), r: ask("reject") }), [off, pending]);
+  useLayoutEffect(() => onKeys({ a: ask("approve"), r: ask("reject") }), [off, pending]);
   const changes = withForm && draft.value !== undefined ? findDifferences(subject, draft.value) : [];
   return (
     <article class="approval-detail" aria-labelledby="approval-title">

@@ -1,6 +1,6 @@
 // The graph of the run, with its outline beside it.
 import { useComputed, useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { call, Refused } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Canvas } from "../../graph/Canvas.tsx";
@@ -43,7 +43,7 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   const focused = useSignal("");
   const hidden = useSignal(matchMedia("(max-width: 639px)").matches);
   const find = useRef<HTMLInputElement>(null);
-  useEffect(
+  useLayoutEffect(
     () =>
       onKeys({
         "/": () => find.current?.focus(),

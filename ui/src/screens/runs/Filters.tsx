@@ -1,6 +1,6 @@
 // The filter of the list: states as chips, and everything as text. Each choice changes the address, and the address changes the list.
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { call } from "../../api/call.ts";
 import { Icon } from "../../kit/basics.tsx";
 import { groupOf, MARKS } from "../../kit/states.ts";
@@ -120,7 +120,7 @@ function Typed({ filter }: { filter: Filter }) {
   const input = useRef<HTMLInputElement>(null);
   const offered = useSignal<readonly string[]>([]);
   const shown = toText(filter);
-  useEffect(() => onKeys({ "/": () => input.current?.focus() }), []);
+  useLayoutEffect(() => onKeys({ "/": () => input.current?.focus() }), []);
   const take = () => {
     const field = input.current;
     if (!field) return;

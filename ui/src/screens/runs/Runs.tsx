@@ -1,6 +1,6 @@
 // The list of runs: filters in the address, as many rows as one scrolls, live without moving what is read.
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { pulse } from "../../api/load.ts";
 import { Command, Duration, Empty, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
@@ -123,7 +123,7 @@ function Table({ list, picked }: { list: RunList; picked: Signal<Chosen> }) {
   useEffect(() => {
     if (to > rows.length - 20) void list.readMore().catch(() => {}); // scrolling on asks again
   }, [to, rows.length]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const move = (step: number) => {
       chosen.value = Math.max(0, Math.min(list.rows.peek().length - 1, chosen.value + step));
       body.current?.querySelector<HTMLElement>(`[data-index="${chosen.value}"] a`)?.focus();

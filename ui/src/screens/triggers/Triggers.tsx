@@ -1,6 +1,6 @@
 // Triggers: what starts runs by itself, whether it does, and when it did last and will next.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { call } from "../../api/call.ts";
 import { usePoll } from "../../api/poll.ts";
 import { Command, Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
@@ -109,7 +109,7 @@ function Filter({ name, label, value, choices }: Choosing) {
 function Table({ triggers }: { triggers: readonly Trigger[] }) {
   const { columns } = words;
   const at = useSignal(-1);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const move = (by: number) => () => {
       at.value = Math.max(0, Math.min(triggers.length - 1, at.value + by));
       document.querySelectorAll<HTMLElement>(".trigger-row a.name")[at.value]?.focus();

@@ -1,6 +1,6 @@
 // One workflow: its graph, its runs, its versions, its aliases, and what it takes.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Plan } from "../../graph/Plan.tsx";
@@ -62,7 +62,10 @@ function Page({ found }: { found: Details }) {
   const asked = place.value.query.get("tab") as Tab | null;
   const tab: Tab = asked && TABS.includes(asked) ? asked : "graph";
   const choose = (next: Tab) => change({ tab: next === "graph" ? undefined : next });
-  useEffect(() => onKeys(Object.fromEntries(TABS.map((one, index) => [String(index + 1), () => choose(one)]))), []);
+  useLayoutEffect(
+    () => onKeys(Object.fromEntries(TABS.map((one, index) => [String(index + 1), () => choose(one)]))),
+    [],
+  );
   return (
     <>
       <Header found={found} />

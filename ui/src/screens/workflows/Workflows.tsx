@@ -1,6 +1,6 @@
 // The workflows that are registered: what runs of each are open, and what failed lately.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { call, now, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Command, Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
@@ -26,7 +26,7 @@ async function readCounts(query: { state: string[]; since?: string }, signal: Ab
 export default function Workflows(_: { names: Readonly<Record<string, string>> }) {
   const q = place.value.query.get("q") ?? "";
   const pages = useSignal<{ items: readonly Workflow[]; next: string | null } | undefined>(undefined);
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${words.title} · ${all.product}`;
     return onKeys({ "/": () => document.getElementById("find-workflow")?.focus() });
   }, []);
