@@ -50,6 +50,16 @@ CASES: dict[str, Any] = {
     "no_terminal_reachable": workflow(_a, node("b", "a", "c"), node("c", "b"), node("d", "a")),
     "impossible_join": workflow(_a, node("b", "a", join={"at_least": 2})),
     "mixed_join": workflow(node("o"), node("h"), node("m", "h", "o", join="any"), node("x", "m", loop=again("h"))),
+    "no_such_port": workflow(_a, node("b"), edges=[{"from": "a.alt", "to": "b.x"}]),
+    "stream_edge_routed": workflow(
+        node("a", branch={"rules": [], "default": ["b"]}), node("b"), edges=[{"from": "a", "to": "b.x"}]
+    ),
+    "stream_crosses_loop": workflow(node("a", loop=again()), node("b"), edges=[{"from": "a", "to": "b.x"}]),
+    "stream_join": workflow(_a, node("b", join="any"), edges=[{"from": "a", "to": "b.x"}]),
+    "reads_open_stream": workflow(
+        _a, node("b", config={"function": "f:g", "args": {"x": "{{ a }}"}}), edges=[{"from": "a", "to": "b.y"}]
+    ),
+    "stream_not_built": workflow(node("a", stream={"restart": "repeat"})),
     "loop_without_maximum": workflow(node("a", loop={"condition": "output.again"})),
     "loop_not_dominated": workflow(_a, _b, node("z"), node("x", "b", loop=again("z"))),
     "loops_overlap": workflow(

@@ -192,10 +192,10 @@ def test_ports_are_kept_on_the_edge():
     ir = compiled(
         {"id": "a", "type": "task"},
         {"id": "b", "type": "task"},
-        edges=[{"from": "a.out", "to": "b.in"}, {"from": "a.err", "to": "b"}, {"from": "a", "to": "b"}],
+        edges=[{"from": "a.out", "to": "b.words"}, {"from": "a", "to": "b.also"}, {"from": "a", "to": "b"}],
     )
     assert len(ir.edges) == 1
-    assert ir.edges[0].ports == (("err", ""), ("out", "in"))
+    assert ir.edges[0].ports == (("out", "also"), ("out", "words"))
 
 
 def test_the_canonical_definition_compiles_to_itself():

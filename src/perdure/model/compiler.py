@@ -33,6 +33,7 @@ from perdure.model.joins import at_least, check_joins, find_regions
 from perdure.model.loops import Loops, check_endless, classify, read_loops
 from perdure.model.policies import default_attempts
 from perdure.model.problems import Path, Problems
+from perdure.model.streams import check_streams, make_stream
 from perdure.model.usage import Usage, read_usage
 
 _ALL = Join()
@@ -64,6 +65,7 @@ def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, An
     loops = read_loops(definition, graph, problems)
     check_endless(definition, graph, loops, problems)
     check_joins(definition, graph, loops, problems)
+    check_streams(definition, graph, loops, problems)
     usage = read_usage(definition, graph, loops, problems)
     if problems.errors:
         return None, None, _make_draft(definition, unread)
@@ -135,6 +137,7 @@ class _Assembler:
         self._loops = loops
         self._usage = usage
         self._nodes = [definition.nodes[id] for id in graph.ids]
+        self._streaming = {end for ends, pair in graph.pairs.items() if pair.ports for end in ends}
 
     def assemble(self, content_hash: str) -> IR:
         workflow, count = self._definition.workflow, len(self._nodes)
@@ -209,6 +212,8 @@ class _Assembler:
             extra["join"] = Join(at_least(node), isinstance(join, dict) and join.get("cancel_rest", False))
         if "rejection_path" in node:
             extra["rejection_path"] = self._indexes(node["rejection_path"])
+        if "stream" in node or i in self._streaming:
+            extra["stream"] = make_stream(node.get("stream", {}))
         on_failure = node.get("on_failure", "fail")
         if isinstance(on_failure, dict):
             extra["failure_path"] = self._indexes(on_failure["path"])

@@ -29,6 +29,7 @@ from perdure.model.policies import (
     settle_task,
 )
 from perdure.model.problems import Path, Problems, describe
+from perdure.model.streams import read_ports, read_stream
 
 MAX_NODES = 250_000
 MAX_LINKS = 2_000_000
@@ -42,7 +43,7 @@ _WORKFLOW_KEYS = frozenset(
     {"name", "description", "inputs", "limits", "on_failure", "nodes", "edges", "outputs", "endless", "triggers"}
 )
 _ROUTING_KEYS = frozenset({"join", "wait_for_all", "branch", "loop", "rejection_path", "when", "on_failure"})
-_GRAPH_KEYS = _ROUTING_KEYS | {"dependencies", "depends_on", "dependents"}
+_GRAPH_KEYS = _ROUTING_KEYS | {"dependencies", "depends_on", "dependents", "stream"}
 _LIMIT_KEYS = ("max_hops", "max_fanout", "deadline_seconds", "deadline_s", "max_bytes", "budget")
 _EDGE_KEYS = ("from", "to", "required")
 _MAP_KEYS = frozenset({"over", "node", "workflow", "inputs", "max_concurrency", "tolerated_failures"})
@@ -248,6 +249,8 @@ def _read_listed_node(item: Any, index: int, endless: bool, definition: Definiti
         id = None
     canonical = read_node(fields)
     canonical["id"] = id
+    if (stream := read_stream(fields)) is not None:
+        canonical["stream"] = stream
     says_endless = False
     if not _ROUTING_KEYS.isdisjoint(item):
         says_endless = _read_routing(fields, canonical, endless)
@@ -478,8 +481,10 @@ def _read_edges(fields: Fields, definition: Definition) -> None:
                 edge.error("missing_key", "", f"{edge.what} has no '{key}'")
             ends.append((text or "").partition("."))
         (source, dot, out), (target, other_dot, into) = ends
-        ports = (out, into) if dot or other_dot else None
+        ports = None
         if (dot and not out) or (other_dot and not into):
             edge.error("wrong_value", "", f"{edge.what} names an empty port; write node.port, or the node alone")
+        elif dot or other_dot:
+            ports = read_ports(out, into, edge.what, path, fields.problems)
         if source and target:
             definition.links.append(Link(source, target, path, bool(edge.flag("required")), ports))

@@ -114,7 +114,16 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     common: int = 0  # how many enclosing loops both ends share: the length of the shared scope
     named: bool = False  # routing names it: taken only when chosen
     required: bool = False
-    ports: tuple[tuple[str, str], ...] = ()  # (source port, target port) pairs of streaming nodes
+    ports: tuple[tuple[str, str], ...] = ()  # (source port, target port): with any, it is a stream edge (rule 71)
+
+
+class Stream(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node says about the streams it gives and reads."""
+
+    collect: Literal["list", "text", "last", "count", "none"] = "list"  # its output, made of what it yielded
+    buffer: int = 8 * 1024 * 1024  # how many bytes its slowest reader may be behind before it waits
+    early: bool = False  # it may end before the streams it reads
+    ports: tuple[str, ...] = ()  # besides `out`
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -154,6 +163,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     terminal: bool = False  # no outgoing edge but back edges
     lenient: bool = False  # its failure can reach only any/at_least joins, so it is decided there (rule 10)
     region: int | None = None  # nearest any/at_least join that everything after this node leads to (rule 11)
+    stream: Stream | None = None  # it has ports, or says that it streams
 
 
 def is_approval(node: Node) -> bool:
@@ -194,6 +204,11 @@ class IR(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):  # `dict` 
     def approvals(self) -> tuple[int, ...]:
         """The nodes that ask people, once or for each item of a map."""
         return tuple(index for index, node in enumerate(self.nodes) if node is not None and is_approval(node))
+
+    @cached_property
+    def streams(self) -> bool:
+        """Whether some node has a stream."""
+        return any(node is not None and node.stream is not None for node in self.nodes)
 
     @cached_property
     def choosing(self) -> frozenset[int]:

@@ -60,6 +60,13 @@ CODES: dict[str, str] = {
     "no_terminal_reachable": "a node leads to no end",
     "impossible_join": "a join asks for more edges than the node has",
     "mixed_join": "inside a loop, an any or at_least join mixes edges from inside and outside the loop",
+    # streams
+    "no_such_port": "a stream edge names a port that its node does not have",
+    "stream_edge_routed": "a stream edge is also chosen by routing",
+    "stream_crosses_loop": "a stream edge enters or leaves a loop",
+    "stream_join": "a stream edge leads into a join that is not all",
+    "reads_open_stream": "a template or condition reads the output of a node that may still stream then",
+    "stream_not_built": "a kind of stream that is not run yet",
     # loops
     "loop_without_maximum": "a loop has neither max_iterations nor endless",
     "loop_not_dominated": "a loop goes back to a node that does not lead to it",

@@ -16,6 +16,7 @@ from perdure.model.joins import at_least
 from perdure.model.loops import Loops, classify
 from perdure.model.problems import Path, Problems
 from perdure.model.references import BadExpression, find_in_condition, find_in_template, templates
+from perdure.model.streams import check_reads
 from perdure.model.upstream import Certainty, find_unreached
 
 _CONFIG_ROOTS = frozenset({"node", "inputs", "run", "loop", "secrets"})
@@ -56,6 +57,7 @@ def read_usage(definition: Definition, graph: Graph, loops: Loops, problems: Pro
     found = collector.read_templates([(("outputs",), outputs)], None, _OUTPUT_ROOTS, "outputs") if outputs else ()
     collector.usage.outputs = found
     _check_order(collector.uses, definition, graph, loops, problems)
+    check_reads(collector.uses, definition, graph, problems)
     return collector.usage
 
 

@@ -103,6 +103,9 @@ class Checker:
         ir = compiled.ir or draft
         if ir is not None and (excess := self._bounds.find_excess(ir)):
             problems.append(Problem("nodes", None, None, "too_large", excess))
+        if ir is not None and ir.streams:
+            said = "streams between nodes are checked and not run yet; leave the ports and `stream` out"
+            problems.append(Problem("edges", None, None, "stream_not_built", said))
         if ir is not None and self._find is not None:
             problems += await check_called(ir, tenant, self._find, beside)
         if ir is None or self._blobs is None:
