@@ -1,13 +1,16 @@
 """Settings: three places, one precedence, and no value of unknown origin."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+import perdure
+from perdure.api.site import Options
 from perdure.deployment import bounds_of
 from perdure.errors import SettingsInvalid
 from perdure.limits import Bounds
-from perdure.settings import NAMES, Settings, read_secrets
+from perdure.settings import DEFAULTS, NAMES, Settings, read_secrets
 from perdure.tempo import TEMPO, Tempo
 
 
@@ -117,6 +120,21 @@ def test_every_setting_can_be_set_in_every_place(empty_folder):
             f"PERDURE_{name.upper()}",
             "--" + name.replace("_", "-"),
         ]
+
+
+def test_a_default_stands_in_one_place():
+    """What a server, a worker or a database gets without settings is what the settings have."""
+    site = Options()
+    assert (site.streams_per_key, site.streams_per_tenant) == (
+        DEFAULTS.max_streams_per_key,
+        DEFAULTS.max_streams_per_tenant,
+    )
+    assert (site.hook_max_bytes, site.hook_rate) == (DEFAULTS.hook_max_bytes, DEFAULTS.hook_rate)
+    assert site.connections.connections == DEFAULTS.max_connections
+    source = Path(perdure.__file__).parent
+    grace = re.compile(r"grace_seconds(: \w+)? = 10\b", re.IGNORECASE)
+    found = [path.name for path in source.rglob("*.py") if grace.search(path.read_text(encoding="utf-8"))]
+    assert found == ["tempo.py"]
 
 
 @pytest.mark.parametrize(

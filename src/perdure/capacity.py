@@ -2,6 +2,8 @@
 
 CONCURRENCY = 100
 """How many tasks a worker executes at once."""
+PARTITIONS = 256
+"""How many partitions a new database gets; fixed from then on (PROTOCOL 25)."""
 MAX_BACKLOG = 1_000_000
 """How many tasks may wait before new runs are refused."""
 MAX_NODES = 5_000

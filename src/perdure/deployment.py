@@ -94,6 +94,15 @@ async def migrate(url: str, *, partitions: int) -> list[int]:
     return await migrate_postgres(url, partitions=partitions)
 
 
+async def raise_incarnation(url: str, clock: Clock, by: int) -> int:
+    """The incarnation of a database, raised by so many: what processes remember of a lower one is refused."""
+    journal = await open_journal(url, clock)
+    try:
+        return await (journal.raise_incarnation(by) if by else journal.incarnation())
+    finally:
+        await journal.close()
+
+
 def open_blobs(journal: Journal, database_url: str, blob_url: str, clock: Clock) -> BlobStore:
     return open_store(
         blob_url_of(database_url, blob_url), clock=clock, owner=partial(database_identity, journal, clock)

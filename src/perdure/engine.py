@@ -13,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from perdure import clock as clocks
 from perdure import deployment
@@ -72,6 +71,7 @@ from perdure.runtime.workflows import Workflows
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
 from perdure.settings import Settings
+from perdure.tempo import GRACE_SECONDS
 from perdure.transport import SharedTransport, Transport, WorkerSeen
 from perdure.transports.local import LocalTransport
 
@@ -375,7 +375,7 @@ class Engine:
         self.parts.spawn("begins", self.receiver.run_begins())
         self.timekeeper = Timekeeper(self.journal, self.coordinator, self.clock)
         self.listener = make_listener(self.journal, self.coordinator, self.clock)
-        self.topic_reader = TopicReader(self.journal, self.coordinator, self.clock, self.see_run)
+        self.topic_reader = TopicReader(self.journal, self.coordinator, self.clock, self.runs.find_view)
         self._listeners.append(self.topic_reader.note)
         leaves = not self.drives_triggers
         self.timekeeper.leaves_triggers = self.listener.leaves_triggers = self.topic_reader.leaves_triggers = leaves
@@ -387,11 +387,6 @@ class Engine:
         """Something has happened: this process, if it decides, need not wait for its next look."""
         if self.coordinator is not None:
             self.topic_reader.look_soon()
-
-    async def see_run(self, run_id: str) -> dict[str, Any] | None:
-        """A run as the API shows it, without its nodes; None if there is none."""
-        record = await self.journal.find_run(run_id)
-        return None if record is None else await self.contents.view(await self.runs.state_of(record), nodes=False)
 
     async def _judge(self, job: Job, tenant: str) -> bool | Lost:
         """Run a Python condition in the sandbox, whose processes are started with the first one."""
@@ -514,7 +509,9 @@ class Engine:
         """Wait until a part gives up, and raise its reason. For processes that do nothing else."""
         await self.parts.until_broken()
 
-    async def close(self, grace_seconds: float = 10.0, last: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def close(
+        self, grace_seconds: float = GRACE_SECONDS, last: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Close the engine: running work gets its grace period, the rest is handed back, and nothing is left running or
         open. `last` is called before the journal closes, and may read the outcomes."""
         self.parts.closing = True

@@ -61,10 +61,6 @@ from perdure.records import Topic as Topic  # noqa: PLC0414  a word of this port
 from perdure.records import TriggerRow as TriggerRow  # noqa: PLC0414  a word of this port
 from perdure.topic_log import TopicLog
 
-PARTITIONS = 256
-"""How many partitions a new database gets; fixed from then on (PROTOCOL 25)."""
-
-
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 

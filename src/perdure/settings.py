@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from perdure.capacity import MAX_BACKLOG, MAX_NODES, SANDBOX_MEMORY_MB
+from perdure.capacity import MAX_BACKLOG, MAX_NODES, PARTITIONS, SANDBOX_MEMORY_MB
 from perdure.errors import SettingsInvalid
 from perdure.spelling import suggest
 from perdure.tempo import TEMPO, Tempo
@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = SANDBOX_MEMORY_MB
     """The most memory of one Python condition (its `max_memory_mb`); up to four of them run at once in a process."""
 
-    partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 256
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = PARTITIONS
     """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
 
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
@@ -267,6 +267,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "a worker would count as dead between two heartbeats"
             )
 
+
+DEFAULTS = Settings()
 
 Layer = dict[str, tuple[object, str]]
 

@@ -27,3 +27,6 @@ class Tempo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TEMPO = Tempo()
+
+GRACE_SECONDS = 10.0
+"""How long a process that is to end lets handlers and requests finish before it cuts them off."""

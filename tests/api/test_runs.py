@@ -131,7 +131,9 @@ async def prune(server, *, days, retention_days):
         sleep = staticmethod(lambda seconds: asyncio.sleep(0))
 
     clock: Any = Later
-    return await Pruner(server.engine.journal, server.engine.archive, clock, retention_days=retention_days).prune()
+    return await Pruner(
+        server.engine.journal, server.engine.archive, clock, retention_days=retention_days, event_days=7
+    ).prune()
 
 
 async def test_protocol_11_the_key_of_a_run_that_goes_on_is_never_forgotten(server):

@@ -3,12 +3,14 @@
 An operation is asked about something that exists and about something that does not, so that its refusal is compared too.
 """
 
+import json
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from perdure.service import Service
 from perdure.service.run_events import public_event
+from perdure.sources import Polled, Source
 from tests.parity.world import KINDS
 
 NOWHERE = "nobody"
@@ -116,6 +118,52 @@ def triggering(ask, name="kept-yearly", **more):
     return Asked("", do, about=name, changes=True, apart=OF_A_TRIGGER)
 
 
+STRICT = {"name": "kept-strict", "nodes": KINDS["waits"], "inputs": {"type": "object", "required": ["id"]}}
+
+
+def parking(ask):
+    """An operation on an item that could start no run: it was fired without what its workflow needs."""
+
+    async def do(on, about):
+        number = 7
+        if about != NOWHERE:
+            await on.workflows.register(STRICT)
+            await on.triggers.apply({**TRIGGER, "name": about, "workflow": "kept-strict"})
+            number = (await on.triggers.fire(about, {}, overlap="allow"))["number"]
+        return await ask(on, about, number)
+
+    return Asked("", do, about="kept-parking", changes=True, apart=OF_A_TRIGGER)
+
+
+async def _rewind(on, name):
+    if name != NOWHERE:
+        await on.triggers.apply(
+            {"name": name, "workflow": "kept-waits", "poll": {"type": "test_nothing", "every": "1h"}}
+        )
+        await on.triggers.pause(name)
+    return await on.triggers.rewind(name, None, "why")
+
+
+class Nothing(Source, name="test_nothing"):
+    async def poll(self, cursor):
+        return Polled((), "1")
+
+
+async def _import_file(on, run):
+    exported = await on.runs.export(run)
+    if isinstance(on, Service):  # it may be large, and comes in parts
+        exported = json.loads("".join([str(part) async for part in exported]))
+    return await on.runs.import_file(exported)
+
+
+async def _rollback_alias(on, name):
+    if name != NOWHERE:
+        for version, nodes in ((1, KINDS["done"]), (2, KINDS["waits"])):
+            await on.workflows.register({"name": name, "nodes": nodes})
+            await on.workflows.put_alias(name, "live", version)
+    return await on.workflows.rollback_alias(name, "live")
+
+
 OPERATIONS = {
     "triggers.apply": triggering(
         lambda on, name: on.triggers.apply({**TRIGGER, "name": name}, name=name.replace(NOWHERE, "x"))
@@ -132,9 +180,9 @@ OPERATIONS = {
     "triggers.delete": triggering(lambda on, name: on.triggers.delete(name), "kept-deleted"),
     "triggers.fire": triggering(lambda on, name: on.triggers.fire(name, {"n": 2}, overlap="allow")),
     "triggers.backfill": triggering(lambda on, name: on.triggers.backfill(name, 1_700_000_000.0, 1_700_000_001.0)),
-    "triggers.rewind": triggering(lambda on, name: on.triggers.rewind(name, "1", "why")),
-    "triggers.requeue": triggering(lambda on, name: on.triggers.requeue(name, 7)),
-    "triggers.discard": triggering(lambda on, name: on.triggers.discard(name, 7)),
+    "triggers.rewind": Asked("", _rewind, about="kept-read", changes=True, apart=OF_A_TRIGGER),
+    "triggers.requeue": parking(lambda on, name, number: on.triggers.requeue(name, number, inputs={"id": 1})),
+    "triggers.discard": parking(lambda on, name, number: on.triggers.discard(name, number)),
     "events.send": triggering(
         lambda on, name: on.events.send(name.replace(NOWHERE, "no such"), {"n": 1}, id="one", key="k"), "kept-sent"
     ),
@@ -161,14 +209,14 @@ OPERATIONS = {
     "runs.explain": read("asks", lambda on, run: on.runs.explain(run, "ask")),
     "runs.diff": read("done", lambda on, run: on.runs.diff(run, at=1, to=3)),
     "runs.export": read("done", lambda on, run: on.runs.export(run)),
-    "runs.import_file": named("", lambda on, _: on.runs.import_file({"format": 1}), changes=True),
+    "runs.import_file": change("done", _import_file),
     "runs.start": named("kept-waits", lambda on, name: on.runs.start(name, {"n": 1}), changes=True),
     "runs.cancel": change("waits", lambda on, run: on.runs.cancel(run, reason="why")),
     "runs.pause": change("waits", lambda on, run: on.runs.pause(run)),
     "runs.resume": change("paused", lambda on, run: on.runs.resume(run)),
-    "runs.rollback": change("waits", lambda on, run: on.runs.rollback(run)),
+    "runs.rollback": change("done", lambda on, run: on.runs.rollback(run), apart=MOVING),
     "runs.signal": change("asks", lambda on, run: on.runs.signal(run, "go", {"a": 1}, signal_id="k")),
-    "runs.retry": change("waits", lambda on, run: on.runs.retry(run, reason="again")),
+    "runs.retry": change("failed", lambda on, run: on.runs.retry(run, reason="again"), apart=MOVING),
     "runs.rerun": change("waits", lambda on, run: on.runs.rerun(run, inputs={"n": 2})),
     "runs.actions": read("failed", lambda on, run: on.runs.actions(run)),
     "runs.preview": read("failed", lambda on, run: on.runs.preview(run, "retry")),
@@ -182,7 +230,7 @@ OPERATIONS = {
     "workflows.patch": named("kept-done", lambda on, name: on.workflows.patch(name, PATCH, dry_run=True)),
     "workflows.delete": named("kept-gone", _delete_workflow),
     "workflows.list": named("", lambda on, _: on.workflows.list(limit=2)),
-    "workflows.stats": named(NOWHERE, lambda on, name: on.workflows.stats(name)),
+    "workflows.stats": named("kept-done", lambda on, name: on.workflows.stats(name)),
     "workflows.get": named("kept-done", lambda on, name: on.workflows.get(name, version=1)),
     "workflows.graph": named("kept-done", lambda on, name: on.workflows.graph(name, opened=["*"])),
     "workflows.graph_svg": named("kept-done", lambda on, name: on.workflows.graph_svg(name, version=1)),
@@ -194,7 +242,7 @@ OPERATIONS = {
         "kept-failed", lambda on, name: on.workflows.put_alias(name, "new", 1), changes=True, apart=("revision",)
     ),
     "workflows.alias_moves": named("kept-done", lambda on, name: on.workflows.alias_moves(name, "live")),
-    "workflows.rollback_alias": named("kept-done", lambda on, name: on.workflows.rollback_alias(name, "live")),
+    "workflows.rollback_alias": named("kept-moved", _rollback_alias, changes=True, apart=("revision", "reason")),
     "workflows.delete_alias": named("kept-done", _delete_alias),
     "approvals.list": read("asks", lambda on, run: on.approvals.list(run_id=run)),
     "approvals.get": read("asks", lambda on, run: on.approvals.get(f"{run}:ask:1")),
@@ -242,6 +290,8 @@ OF_THE_PROCESS = {
 }
 """They tell of the process that is asked: a server of its worker and its queue, a command that only looks of none."""
 
+_HERE = "of a whole database, for who has its file or its address: `here_only` commands ask it"
+
 OTHERWISE = {
     "runs.begin": "what `start` asks, with whether the run is new, which HTTP says by its status",
     "runs.begin_rerun": "as `begin`",
@@ -251,5 +301,10 @@ OTHERWISE = {
     "workflows.plan_graph": "as of runs",
     "blobs.head": "the first bytes of `blobs.get`, which HTTP gives for a `Range`",
     "approvals.check_kept": "a rule that `rerun` asks",
+    "database.other_work": _HERE,
+    "database.warn_of_namesake": _HERE,
+    "database.examine": _HERE,
+    "database.collect": _HERE,
+    "database.check": "what `/health/ready` asks",
 }
 """What a service has and a client has not, with the reason."""

@@ -25,6 +25,19 @@ def test_only_the_service_makes_the_requests_of_people():
     assert found == []
 
 
+def test_edges_ask_the_service_and_read_no_journal():
+    """A journal of an engine, or what is kept beside it, opened or looked into where people ask."""
+    read = re.compile(r"\.(journal|archive|leases)\b(?!\s+import)|\bopen_journal\b")
+    found = [
+        f"{path.relative_to(SRC)}:{number}"
+        for edge in ("cli", "sdk", "api")
+        for path in sorted((SRC / edge).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if read.search(line)
+    ]
+    assert found == []
+
+
 def _kind(call):
     return next((getattr(one.value, "value", None) for one in call.keywords if one.arg == "kind"), None)
 

@@ -65,12 +65,12 @@ async def test_a_run_may_go_on_while_its_children_are_looked_at():
         approvals={"r/ask": approval},
     )
 
-    class Journal:
+    class Tenancy:
         async def find_run(self, run_id: str) -> None:
             state.activations[len(state.activations)] = waiting[0]
             state.approvals.clear()
 
-    found = await look(cast("Any", SimpleNamespace(journal=Journal())), cast("Any", state))
+    found = await look(cast("Any", SimpleNamespace(tenancy=Tenancy())), cast("Any", state))
     assert [ask.name for ask in found.asks] == ["r/ask"]
     assert found.busy
 

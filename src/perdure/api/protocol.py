@@ -19,6 +19,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from perdure.access import network_of
+from perdure.settings import DEFAULTS
 
 HEAD_BYTES = 64 * 1024
 """The most bytes of a request line with its headers, and of the trailers that may follow a chunked body."""
@@ -39,8 +40,8 @@ _REFUSAL = (
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    connections: int = 2000
-    per_address: int = 1000
+    connections: int = DEFAULTS.max_connections
+    per_address: int = DEFAULTS.max_connections_per_address
 
 
 class Doors:

@@ -11,6 +11,7 @@ import asyncio
 from perdure.engine import Engine
 from perdure.errors import PerdureError
 from perdure.journal import JournalBusy
+from perdure.service import Service
 
 KEPT_SECONDS = 5.0
 FAILED_SECONDS = 1.0
@@ -37,8 +38,7 @@ class Readiness:
     async def _ask(self) -> str:
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                await self._engine.journal.incarnation()
-                await self._engine.journal.check_writable()
+                await Service.of_owner(self._engine).database.check()
         except JournalBusy:  # others write, so it can be written to
             return ""
         except PerdureError as error:

@@ -19,9 +19,8 @@ from perdure.access.authenticator import is_loopback
 from perdure.api.protocol import make_protocol
 from perdure.errors import PerdureError, SettingsInvalid
 from perdure.runtime.patience import first_of
+from perdure.tempo import GRACE_SECONDS
 
-GRACE_SECONDS = 10
-"""How long requests under way may take once the server is told to stop."""
 CANCELLED_SECONDS = 1
 """The same when the server is cancelled: a part of its engine broke, and it will be started again."""
 BACKLOG = 2048
@@ -94,7 +93,7 @@ async def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=int(GRACE_SECONDS),
     )
     server = _Server(config)
     stopped = stop or asyncio.Event()

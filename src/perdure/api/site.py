@@ -30,6 +30,7 @@ from perdure.api.readiness import Readiness
 from perdure.engine import Engine
 from perdure.service.overview import Overviews
 from perdure.service.tenancy import archive_of
+from perdure.settings import DEFAULTS
 
 MIB = 1024 * 1024
 LOGINS_PER_MINUTE = 10
@@ -51,14 +52,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Where people reach this server. Links begin with it (empty: they are relative), and pages of this origin may ask
     for changes."""
     connections: Bounds = Bounds()
-    streams_per_key: int = 100
+    streams_per_key: int = DEFAULTS.max_streams_per_key
     """Streams and waiting requests of one key: each holds a connection for as long as its reader likes."""
-    streams_per_tenant: int = 400
+    streams_per_tenant: int = DEFAULTS.max_streams_per_tenant
     auth: Literal["open", "keys", "jwt", "keys,jwt"] = "keys"
     """What a server that is not open asks for; the web interface words its login by it."""
-    hook_max_bytes: int = MIB
+    hook_max_bytes: int = DEFAULTS.hook_max_bytes
     """The largest body of a delivery to a webhook."""
-    hook_rate: float = 100.0
+    hook_rate: float = DEFAULTS.hook_rate
     """Deliveries a second to one webhook."""
     ui: bool = False
     """Whether the web interface is served at `/`."""

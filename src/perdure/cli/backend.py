@@ -201,10 +201,12 @@ async def who_asked(backend: Backend, view: View) -> str:
 
 async def go_on(backend: Backend, run_id: str) -> str:
     """A hint after a change to a run that has not ended, if no process works on it. Empty: one does."""
-    engine = engine_of(backend)  # a process that serves also sees to it that the run is worked on
-    if engine is None or not engine.holds:
+    from perdure.service import Service
+
+    # A process that serves also sees to it that the run is worked on.
+    if not isinstance(backend, Service) or not backend.tenancy.engine.holds:
         return ""
-    record = await engine.journal.find_run(run_id)
+    record = await backend.tenancy.find_run(run_id)
     if record is None or record.row.ended_at is not None:
         return ""
     return f"No process works on this database now; `perdure run FILE --run-id {run_id}` goes on with the run."

@@ -56,8 +56,7 @@ def _print_repaired(repaired: Repaired) -> None:
 
 async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report, Repaired | None]:
     from perdure.cli.database import opened
-    from perdure.doctor import examine
-    from perdure.doctor.repair import repair as mend
+    from perdure.service import Service
 
     last = 0.0
 
@@ -68,8 +67,7 @@ async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report,
             redraw(f"checked {report.runs} runs, {report.events} events")
 
     async with opened(db) as engine:
-        report = await examine(engine.journal, engine.library, progress)
-        repaired = await mend(engine.journal, engine.library, engine.clock, report) if repair else None
+        report, repaired = await Service.of_owner(engine).database.examine(progress, repair=repair)
     if show:
         redraw()
     return report, repaired

@@ -58,20 +58,16 @@ def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None
 
 async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple[int, Collected]:
     from perdure.cli.database import load_settings, opened
-    from perdure.runtime.collector import Collector
-    from perdure.runtime.pruner import Pruner
+    from perdure.service import Service
 
+    settings = load_settings(db)
     async with opened(db) as engine:
-        forgotten = 0
-        if engine.archive is not None:
-            settings = load_settings(db)
-            days = {"retention_days": settings.retention_days, "event_days": settings.event_days}
-            pruner = Pruner(engine.journal, engine.archive, engine.clock, **days)
-            forgotten = await (pruner.count() if dry_run else pruner.prune())
-        collector = Collector(
-            engine.journal, engine.contents.blobs, engine.library, engine.clock, grace_seconds=grace_seconds
+        return await Service.of_owner(engine).database.collect(
+            retention_days=settings.retention_days,
+            event_days=settings.event_days,
+            grace_seconds=grace_seconds,
+            dry_run=dry_run,
         )
-        return forgotten, await collector.collect(dry_run=dry_run)
 
 
 def _size(size: int) -> str:

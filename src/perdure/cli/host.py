@@ -19,6 +19,7 @@ from perdure.cli import log_lines
 from perdure.cli.exits import leaves, say
 from perdure.errors import StoreUnavailable
 from perdure.runtime.patience import first_of
+from perdure.tempo import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from perdure.cli.keeper import Kept
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("perdure.host")
 
-GRACE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 

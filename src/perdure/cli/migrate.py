@@ -50,7 +50,7 @@ RESTORED_BY = 1000
 
 async def _migrate(settings: Settings, *, restored: bool) -> tuple[list[int], int]:
     from perdure import clock
-    from perdure.deployment import database_file, is_postgres, migrate, open_journal
+    from perdure.deployment import database_file, is_postgres, migrate, raise_incarnation
     from perdure.errors import NotFound
 
     applied: list[int] = []
@@ -58,8 +58,5 @@ async def _migrate(settings: Settings, *, restored: bool) -> tuple[list[int], in
         applied = await migrate(settings.database_url, partitions=settings.partitions)
     elif not (file := database_file(settings.database_url)).exists():
         raise NotFound(f"there is no database {file}; --db or PERDURE_DATABASE_URL names another")
-    journal = await open_journal(settings.database_url, clock.system)
-    try:
-        return applied, await (journal.raise_incarnation(RESTORED_BY) if restored else journal.incarnation())
-    finally:
-        await journal.close()
+    by = RESTORED_BY if restored else 0
+    return applied, await raise_incarnation(settings.database_url, clock.system, by)

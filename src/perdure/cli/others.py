@@ -1,87 +1,18 @@
-"""The other work in a database when `perdure run` becomes the process that runs it, and the lines that say so."""
+"""The lines about other work in a database, when `perdure run` becomes the process that runs it."""
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from perdure.kernel.address import run_of_task
-from perdure.kernel.state import NodeState, RunState
-from perdure.runtime.coordinator.leftovers import list_active
-from perdure.runtime.patience import insist
-from perdure.runtime.worker.claim_file import claim_name, root_of
+from perdure.kernel.run_ids import root_of
+from perdure.service.database import NAMED, OtherWork
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source
-    from perdure.engine import Engine
-
-_NAMED = 3
 
 
-class Crash(msgspec.Struct, frozen=True):
-    """An attempt that was under way when its process died."""
-
-    run_id: str
-    node: str
-    times: int
-    most: int
-
-
-class Others(msgspec.Struct, frozen=True):
-    going: tuple[str, ...] = ()
-    """Other runs that have work to do."""
-    timed: tuple[str, ...] = ()
-    """Other runs that have work to do once a time has come: the end of a wait, the next attempt. Not more of them are
-    looked for than are named."""
-    crashes: tuple[Crash, ...] = ()
-
-
-async def look_around(engine: Engine, run_id: str) -> Others:
-    """The other runs and crashes in the database, looked for before this process works and may end them."""
-    if engine.distributed:
-        return Others()
-    left = engine.read_left_claims()
-    busy = {root_of(record.run_id) async for record in list_active(engine.journal, engine.clock, busy=True)}
-    known = {root_of(name) for name in left} | {run_id}
-    return Others(
-        tuple(sorted(busy - known)),
-        await _find_timed(engine, busy | known),
-        tuple([one for name in left for one in await _find(engine, name)]),
-    )
-
-
-async def _find_timed(engine: Engine, known: set[str]) -> tuple[str, ...]:
-    """Some runs that a timer wakes, the next first; one more than are named, where there are more."""
-    timers = await insist(engine.clock, partial(engine.journal.list_due_timers, math.inf))
-    found: list[str] = []
-    for name in dict.fromkeys(root_of(timer.run_id) for timer in timers):
-        record = None if name in known else await engine.journal.find_run(name)
-        if record is not None and record.row.state == RunState.RUNNING:  # a timer wakes no run that is paused
-            found.append(name)
-        if len(found) > _NAMED:
-            break
-    return tuple(found)
-
-
-async def _find(engine: Engine, claim: str) -> list[Crash]:
-    """The attempt that a claim is about; none where its run has ended, or the claim's name was cut."""
-    record = await engine.journal.find_run(run_of_task(claim))
-    if record is None or record.row.ended_at is not None or record.quarantined is not None:
-        return []
-    state = await engine.runs.state_of(record)
-    for activation in state.activations.values():
-        going = activation.state in (NodeState.QUEUED, NodeState.RUNNING)
-        if going and claim_name(state.address(activation).task_id) == claim:
-            node = state.pinned(activation)
-            return [Crash(state.run_id, state.name(activation.node), activation.crashes + 1, node.max_crashes)]
-    return []
-
-
-def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
+def tell(others: OtherWork, run_id: str, *, only: bool) -> list[str]:
     """The lines about other work for a person, once this process works."""
     lines = []
     if others.going:
@@ -92,7 +23,7 @@ def tell(others: Others, run_id: str, *, only: bool) -> list[str]:
         else:
             lines.append(f"Also going on with {count} (--only leaves {'them' if many else 'it'} alone).")
     if others.timed:
-        names = ", ".join(others.timed[:_NAMED]) + (" and more" if len(others.timed) > _NAMED else "")
+        names = ", ".join(others.timed[:NAMED]) + (" and more" if len(others.timed) > NAMED else "")
         if only:
             lines.append(f"Leaving alone what waits for a time here: {names}.")
         else:
@@ -148,5 +79,5 @@ def _files(source: Source) -> set[Path]:
 
 
 def _some(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -33,15 +33,13 @@ async def check_contents(engine: Engine, source: Source) -> Compiled:
 
 async def warn_of_namesake(backend: Backend, source: Source, registered: Mapping[str, Any]) -> None:
     """Warn if another file on this machine has given its workflow the name of the one that was just registered."""
-    from perdure.cli.backend import engine_of
     from perdure.cli.source import warn
-    from perdure.runtime.origins import find_namesake
+    from perdure.service import Service
 
-    engine = engine_of(backend)
-    if engine is None or engine.distributed or source.path is None:  # a path means something on one machine only
+    if not isinstance(backend, Service) or source.path is None:  # a path means something on one machine only
         return
     about = (registered["name"], registered["version"], source.path)
-    if said := await find_namesake(engine.journal, engine.archive, *about):
+    if said := await backend.database.warn_of_namesake(*about):
         warn(said)
 
 

@@ -16,6 +16,7 @@ from perdure.cli.terminal.session import Session
 from perdure.cli.terminal.stdout import divert
 from perdure.cli.where import Where, where_options
 from perdure.kernel.run_ids import RUN_ID, RUN_ID_RULE
+from perdure.tempo import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from perdure.model import Compiled
     from perdure.model.ir import IR
     from perdure.service import Service
-
-GRACE_SECONDS = 10.0
 
 
 def check_run_id(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -176,7 +175,7 @@ class LocalRun(Session):
         with stopping() as stop:
             engine = await open_engine(settings)
             try:
-                follower = Follower(JournalSource(engine), await self._start(engine))
+                follower = Follower(JournalSource(self._service(engine)), await self._start(engine))
                 if self.found is not None:
                     follower.state = self.found
                 if self.no_wait and engine.distributed:  # other processes run it, and its start is durable
@@ -235,7 +234,7 @@ class LocalRun(Session):
         ir = compiled.get_ir()
         self.run_id = self.run_id or engine.clock.new_id()
         engine.runs.own.add(self.run_id)
-        if await engine.journal.find_run(self.run_id) is not None:
+        if await self._service(engine).tenancy.find_run(self.run_id) is not None:
             await self._adopt_existing(engine, ir)
             if not await self._hold(engine) and not engine.distributed and not self.found.terminal:
                 self._tell(f"{holder(engine)} holds the database; the run is followed here.")
@@ -314,11 +313,11 @@ class LocalRun(Session):
     async def _hold(self, engine: Any, *, work: bool = True) -> bool:
         """Become the process that works, and say what else it works on. A new run is executed only once it is shown, so
         that the output of its functions comes after that."""
-        from perdure.cli.others import look_around, tell
+        from perdure.cli.others import tell
 
         engine.others = "none" if self.only else "uncrashed"
         engine.drives_triggers = False
-        others = await look_around(engine, self.run_id)
+        others = await self._service(engine).database.other_work(self.run_id)
         if not await engine.hold(work=work):
             return False
         for line in tell(others, self.run_id, only=self.only):
@@ -330,14 +329,14 @@ class LocalRun(Session):
         from perdure.sdk.asks import look
         from perdure.service.resumed_runs import read_existing
 
-        record = await engine.journal.get_run(self.run_id)
+        record = await self._service(engine).tenancy.get_run(self.run_id)
         if record.quarantined is not None:
             raise click.ClickException(f"run {self.run_id} is quarantined: {record.quarantined}; see perdure doctor")
         state = self.found = await engine.runs.state_of(record)
         self.check_same(await read_existing(engine, state), ir, self.inputs)
         if not state.terminal:
             self._tell(f"Run {self.run_id} exists and is {state.state}; going on with it.")
-            for ask in (await look(engine, state)).asks:
+            for ask in (await look(self._service(engine), state)).asks:
                 self._tell(f"  {ask.node or 'it'} waits for: {ask.command}{self.flags}")
 
     # -- the end -------------------------------------------------------------------------------------------------------

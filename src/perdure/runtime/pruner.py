@@ -32,7 +32,7 @@ _REST_SECONDS = 0.05
 
 class Pruner:
     def __init__(
-        self, journal: Journal, archive: Archive, clock: Clock, *, retention_days: float, event_days: float = 7
+        self, journal: Journal, archive: Archive, clock: Clock, *, retention_days: float, event_days: float
     ) -> None:
         self._journal = journal
         self._archive = archive

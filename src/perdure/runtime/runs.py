@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from typing import Any
 
 from perdure.blobs import INLINE_BYTES
 from perdure.clock import Clock
@@ -124,6 +125,11 @@ class Runs:
 
     async def state_of(self, record: RunRecord) -> State:
         return await look(self._journal, self._library, record)
+
+    async def find_view(self, run_id: str) -> dict[str, Any] | None:
+        """A run as the API shows it, without its nodes; None if there is none."""
+        record = await self._journal.find_run(run_id)
+        return None if record is None else await self._contents.view(await self.state_of(record), nodes=False)
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[e.Event, None]:
         """The run's events as they become durable, in whichever process they are decided, until it has ended. Raises

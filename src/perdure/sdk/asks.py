@@ -13,7 +13,7 @@ from perdure.runtime.coordinator.projections import letter_id
 from perdure.runtime.forms import example_of
 
 if TYPE_CHECKING:
-    from perdure.engine import Engine
+    from perdure.service import Service
 
 N, R = NodeState, RunState
 _DEEPEST = 20
@@ -53,7 +53,7 @@ class Waiting(msgspec.Struct):
         return bool(self.asks) and not self.busy
 
 
-async def look(engine: Engine, state: State, depth: int = 0) -> Waiting:
+async def look(service: Service, state: State, depth: int = 0) -> Waiting:
     found = Waiting()
     if state.terminal:
         return found
@@ -74,7 +74,7 @@ async def look(engine: Engine, state: State, depth: int = 0) -> Waiting:
         if activation.state in OPEN:
             _look_at(state, activation, found, children)
     for child in children:
-        await _look_at_child(engine, child, found, depth)
+        await _look_at_child(service, child, found, depth)
     return found
 
 
@@ -128,12 +128,12 @@ def _look_at_ask(state: State, node: str, ask: Asked, found: Waiting, children: 
         found.busy = True
 
 
-async def _look_at_child(engine: Engine, child: str, found: Waiting, depth: int) -> None:
-    record = await engine.journal.find_run(child)
+async def _look_at_child(service: Service, child: str, found: Waiting, depth: int) -> None:
+    record = await service.tenancy.find_run(child)
     if record is None or record.row.ended_at is not None or depth > _DEEPEST:
         found.busy = True  # the child is about to start, its end is about to be reported, or it is too deep
         return
-    below = await look(engine, await engine.runs.state_of(record), depth + 1)
+    below = await look(service, await service.tenancy.engine.runs.state_of(record), depth + 1)
     found.asks.extend(below.asks)
     found.busy = found.busy or below.busy or not below.asks
 

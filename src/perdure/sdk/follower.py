@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perdure.engine import Engine
     from perdure.model.ir import IR
     from perdure.sdk.asks import Ask
+    from perdure.service import Service
 
 Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 """What goes on beside a followed run. It sets the event when the run need not be followed any more."""
@@ -123,8 +124,9 @@ class Follower:
 class JournalSource:
     look_seconds = 0.5
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._engine = service.tenancy.engine
 
     async def catch_up(self, follower: Follower) -> None:
         follower.state = await self._engine.runs.state(follower.state.run_id)
@@ -139,7 +141,7 @@ class JournalSource:
         return await self._engine.work_reports.of(state)
 
     async def find_quarantine(self, run_id: str) -> str | None:
-        record = await self._engine.journal.find_run(run_id)
+        record = await self._service.tenancy.find_run(run_id)
         return None if record is None else record.quarantined
 
 

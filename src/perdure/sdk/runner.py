@@ -40,6 +40,7 @@ from perdure.sdk.follower import Follower, JournalSource, Silent, follow
 from perdure.sdk.single import as_workflow
 from perdure.sdk.tasks import Task
 from perdure.sdk.workflows import Workflow
+from perdure.tempo import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from perdure.engine import Engine
@@ -54,8 +55,6 @@ R = TypeVar("R")
 logger = logging.getLogger("perdure")
 
 MEMORY = ":memory:"
-GRACE_SECONDS = 10.0
-"""How long work of other runs that this process holds may take after its own run has ended."""
 STOP_SECONDS = 2.0
 """How long running work may take when this process is told to stop; what is cut off is tried again later."""
 
@@ -328,7 +327,7 @@ class _Session:
         engine.runs.own.add(run_id)
         engine.others = "uncrashed"
         engine.drives_triggers = False
-        existed = await engine.journal.find_run(run_id) is not None
+        existed = await self._service.tenancy.find_run(run_id) is not None
         if not await engine.hold() and not existed:
             holder = engine.holder
             if holder is not None and holder.pid != os.getpid():
@@ -372,11 +371,11 @@ class _Session:
 
     async def follow(self, state: State) -> State:
         """The run at its end, or where it needs a person to go on."""
-        follower = Follower(JournalSource(self._engine), state.run_id)
+        follower = Follower(JournalSource(self._service), state.run_id)
         follower.state = state
         if state.terminal:
             return state
-        desk = _Desk(self._engine, self._service, follower)
+        desk = _Desk(self._service, follower)
         asker = None if self._on_approval is None else _Callback(self._on_approval, self._service)
         attendant = Attendant(follower, desk, asker, leaves=True)
         waiting: Waiting | None = None
@@ -398,8 +397,7 @@ class _Session:
 
 
 class _Desk:
-    def __init__(self, engine: Engine, service: Service, follower: Follower) -> None:
-        self._engine = engine
+    def __init__(self, service: Service, follower: Follower) -> None:
         self._service = service
         self._follower = follower
 
@@ -407,7 +405,7 @@ class _Desk:
         from perdure.sdk.asks import Waiting, look
 
         state = self._follower.state
-        return await look(self._engine, state) if _is_quiet(state) else Waiting(busy=True)
+        return await look(self._service, state) if _is_quiet(state) else Waiting(busy=True)
 
     async def vote(self, ask: Ask, decision: Decision) -> None:
         data = _plain(decision.data, "the data of the Decision is")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perdure.service.approvals import Approvals
     from perdure.service.audit import AuditTrail
     from perdure.service.blobs import Blobs
+    from perdure.service.database import Database
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.events import Events
     from perdure.service.keys import Keys
@@ -85,6 +86,12 @@ class Service:
         from perdure.service.blobs import Blobs
 
         return Blobs(self.tenancy)
+
+    @cached_property
+    def database(self) -> Database:
+        from perdure.service.database import Database
+
+        return Database(self.tenancy)
 
     @cached_property
     def system(self) -> System:

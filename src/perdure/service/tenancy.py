@@ -76,9 +76,13 @@ class Tenancy:
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    async def get_run(self, run_id: str) -> RunRecord:
+    async def find_run(self, run_id: str) -> RunRecord | None:
         record = await self.engine.journal.find_run(run_id) if self._sane(run_id) else None
-        if record is None or not self._sees(record.row.tenant):
+        return record if record is not None and self._sees(record.row.tenant) else None
+
+    async def get_run(self, run_id: str) -> RunRecord:
+        record = await self.find_run(run_id)
+        if record is None:
             raise NotFound(f"there is no run {run_id[:200]}")
         return record
 

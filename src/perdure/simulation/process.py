@@ -112,7 +112,7 @@ class SimEngine(Engine):
         self.parts.spawn("begins", self.receiver.run_begins())
         self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)
         self.listener = make_listener(self.journal, coordinator, self.clock)
-        self.topic_reader = TopicReader(self.journal, coordinator, self.clock, self.see_run)
+        self.topic_reader = TopicReader(self.journal, coordinator, self.clock, self.runs.find_view)
         self._listeners.append(self.topic_reader.note)
         if world.topics:
             self.parts.spawn("topics", self.topic_reader.run())

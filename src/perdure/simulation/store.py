@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from perdure.capacity import PARTITIONS
 from perdure.journal import (
-    PARTITIONS,
     Accepted,
     Appended,
     ApprovalRow,

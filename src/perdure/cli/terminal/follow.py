@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perdure.cli.exits import ExitCode, say
-from perdure.cli.others import look_around, tell
+from perdure.cli.others import tell
 from perdure.kernel.run_ids import root_of
 from perdure.sdk.follower import Beside, Follower, Screen, Silent
 from perdure.sdk.follower import follow as follow_to_the_end
@@ -74,8 +74,7 @@ def followed(backend: Backend, run_id: str) -> tuple[Follower, Screen]:
         from perdure.cli.terminal.lines import Lines
         from perdure.sdk.follower import JournalSource
 
-        engine = backend.tenancy.engine
-        return Follower(JournalSource(engine), run_id), Lines(engine.registry)
+        return Follower(JournalSource(backend), run_id), Lines(backend.tenancy.engine.registry)
     from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
     from perdure.nodes import installed
 
@@ -92,8 +91,10 @@ async def follow(
 
 
 async def _go_on(engine: Engine, follower: Follower) -> None:
+    from perdure.service import Service
+
     run_id = root_of(follower.state.run_id)
-    others = await look_around(engine, run_id)
+    others = await Service.of_owner(engine).database.other_work(run_id)
     await engine.hold()
     say("The process that ran this database is gone; going on here.")
     for line in tell(others, run_id, only=engine.others == "none"):

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from perdure.cli.backend import engine_of
 from perdure.cli.exits import say, say_error
 from perdure.errors import PerdureError
 from perdure.kernel.state import NodeState, RunState, State
@@ -51,9 +50,10 @@ class People:
         state = self._follower.state
         if not (self._follower.blind or may_wait(state)):
             return Waiting(busy=True)
-        engine = engine_of(self._backend)
-        if engine is not None:
-            return await look(engine, state)
+        from perdure.service import Service
+
+        if isinstance(self._backend, Service):
+            return await look(self._backend, state)
         found: Any = await self._backend.approvals.list(state="pending", run_id=state.run_id).first()
         # Other work on the server is not seen from here, so the run always counts as busy.
         return Waiting([_ask(one) for one in found["items"]], busy=True)

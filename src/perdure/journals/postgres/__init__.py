@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perdure.capacity import PARTITIONS
 from perdure.clock import Clock, system
 from perdure.errors import SettingsInvalid
-from perdure.journal import PARTITIONS
 
 if TYPE_CHECKING:
     from perdure.journals.postgres.journal import PostgresJournal

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from perdure.archive import Archive
+from perdure.capacity import PARTITIONS
 from perdure.clock import Clock, system
 from perdure.journal import (
-    PARTITIONS,
     Appended,
     Commit,
     HeldBy,

@@ -36,7 +36,7 @@ from perdure.runtime.worker.isolation import ProcessPool
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.secrets.vault import Vault
-from perdure.tempo import TEMPO
+from perdure.tempo import GRACE_SECONDS, TEMPO
 from perdure.transport import (
     MOST_SLOTS,
     Result,
@@ -83,7 +83,7 @@ class Worker:
         blobs: BlobStore | None = None,
         vault: Vault | None = None,
         keep_line: Callable[[LogLine], None] | None = None,
-        grace_seconds: float = 10.0,
+        grace_seconds: float = GRACE_SECONDS,
         unwind_seconds: float = UNWIND_SECONDS,
         heartbeat_in_thread: bool = True,
         tells_starts: bool = False,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from perdure.capacity import PARTITIONS
 from perdure.clock import Clock, system
-from perdure.journal import PARTITIONS
 from perdure.tempo import TEMPO, Tempo
 from perdure.transports.envelopes import Keyring
 from perdure.transports.redis.names import Keys
