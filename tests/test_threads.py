@@ -20,7 +20,7 @@ SOURCES = Path(perdure.__file__).parent
 OTHERWISE = {
     "runtime/worker/isolated_process.py": "a process of its own, for one attempt",
     "runtime/worker/isolation.py": "waits for the end of a process, and no longer than half a second",
-    "runtime/worker/context.py": "a function of the user's own",
+    "runtime/worker/local_context.py": "a function of the user's own",
 }
 """Why these do not take turns."""
 

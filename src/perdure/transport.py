@@ -393,6 +393,13 @@ MOST_SLOTS = 10_000
 """How many tasks one worker may have at a time. A beat that says more is refused: it is no worker's."""
 
 
+LONGEST_PROGRESS = 2_000
+"""Characters of JSON in which a handler says how far it is."""
+MOST_PROGRESS = 64
+"""Tasks of one beat that say how far they are."""
+_FEW = msgspec.Meta(max_length=MOST_PROGRESS)
+
+
 class WorkerBeat(msgspec.Struct, frozen=True):
     """What a worker says of itself, from a thread of its own."""
 
@@ -409,6 +416,8 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     pid: int = 0
     lacking: tuple[str, ...] = ()
     """Functions, as `module:name`, that this worker found it cannot import."""
+    progress: Annotated[dict[str, Annotated[str, msgspec.Meta(max_length=LONGEST_PROGRESS)]], _FEW] = {}
+    """How far handlers say they are, as JSON, by task: the latest of each (rule 74)."""
 
 
 class QueueSeen(msgspec.Struct, frozen=True):

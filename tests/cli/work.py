@@ -4,6 +4,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import perdure
+
 
 def echo(value=None):
     return value
@@ -43,6 +45,12 @@ async def wait_until(path, seconds=60, begun=None):
         while not Path(path).exists():  # noqa: ASYNC110, ASYNC240  another process makes it
             await asyncio.sleep(0.02)
     return "free"
+
+
+async def tell_until(ctx: perdure.Context, path, progress):
+    """It says how far it is, too."""
+    ctx.progress(progress)
+    return await wait_until(path)
 
 
 def pay_third_time(path):

@@ -18,7 +18,7 @@ from perdure.client import (
 )
 from perdure.client.conversation import Options
 from perdure.client.http_calls import get
-from perdure.client.streams import Stream
+from perdure.client.live_events import Stream
 from perdure.errors import SettingsInvalid
 from perdure.settings import Settings
 from tests.cli.helpers import wait_until

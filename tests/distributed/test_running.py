@@ -21,8 +21,10 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def gated(path: Path, **more: Any) -> dict[str, Any]:
-    config = {"function": "tests.cli.work:wait_until", "args": {"path": str(path)}}
+def gated(path: Path, progress: Any = None, **more: Any) -> dict[str, Any]:
+    config: dict[str, Any] = {"function": "tests.cli.work:wait_until", "args": {"path": str(path)}}
+    if progress is not None:
+        config = {"function": "tests.cli.work:tell_until", "args": {"path": str(path), "progress": progress}}
     return workflow({"id": "a", "type": "task", "config": config, **more})
 
 
@@ -40,8 +42,14 @@ async def test_a_process_that_neither_decides_nor_works_sees_what_runs(deploymen
         worker_heartbeat_seconds=60.0, worker_dead_seconds=90.0
     )  # it is told before the next beat is due
     client = await deployment.open(worker_dead_seconds=90.0)
-    await start(client, gated(flag), "r1")
+    await start(client, gated(flag, {"done": 1, "total": 3}), "r1")
     view, said = await eventually(lambda: seen_running(client))
+
+    async def is_told() -> bool:
+        found = await seen_running(client)
+        return found is not None and found[0]["nodes"]["a"].get("progress") == {"done": 1, "total": 3}
+
+    await eventually(is_told)
     assert worker.worker is not None
     assert view["nodes"]["a"]["worker"] == worker.worker.worker_id
     assert view["nodes"]["a"]["pid"] == os.getpid()

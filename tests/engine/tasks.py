@@ -111,6 +111,13 @@ async def wait_for_file(ctx: perdure.Context, path: str) -> Any:
     return {"passed": path}
 
 
+async def tells(ctx: perdure.Context, paths: list[str]) -> Any:
+    """Say how far it is, and wait for a file, once for each."""
+    for done, path in enumerate(paths, 1):
+        ctx.progress({"done": done, "total": len(paths), "text": "reading"})
+        await wait_for_file(ctx, path)
+
+
 async def undo(ctx: perdure.Context, what: Any = None) -> Any:
     record(ctx)
     return {"undone": what}

@@ -7,7 +7,7 @@ import pytest
 
 import perdure
 from perdure.kernel.values import with_step
-from perdure.runtime.worker.context import LocalContext
+from perdure.runtime.worker.local_context import LocalContext
 from tests.runtime.harness import make_task, working
 
 NAP = {"nap": perdure.Sleep(60)}

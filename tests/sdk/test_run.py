@@ -628,7 +628,7 @@ async def _inside_a_loop(task: Any) -> Any:
 
 
 def _context() -> tuple[Any]:
-    from perdure.runtime.worker.context import LocalContext
+    from perdure.runtime.worker.local_context import LocalContext
 
     return (LocalContext("by hand", is_async=True),)
 

@@ -16,15 +16,14 @@ from tests.web.test_dead_letters import park
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("home")]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A server of its own: what waits is counted, and other tests leave things that wait."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(Overviews, "KEPT_SECONDS", 0.0)
-    made = Site(tmp_path_factory.mktemp("home"), Options(ui=True))
-    yield made
-    made.close()
-    patch.undo()
+@pytest.fixture
+def site(tmp_path):
+    """A server of the test's own: what waits is counted, and other tests leave things that wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Overviews, "KEPT_SECONDS", 0.0)
+        made = Site(tmp_path, Options(ui=True))
+        yield made
+        made.close()
 
 
 def test_it_says_what_waits_and_leads_there(site, page, watch):

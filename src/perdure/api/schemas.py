@@ -132,6 +132,8 @@ class Node(View, frozen=True, kw_only=True):
     """The worker that executes the node, while it is running."""
     host: Maybe[str] = UNSET
     pid: Maybe[int] = UNSET
+    progress: Any = UNSET
+    """How far the handler says it is (`ctx.progress`), while the node is running."""
     route: Maybe[dict[str, Any]] = UNSET
     items: Maybe[dict[str, int]] = UNSET
 
@@ -219,6 +221,8 @@ class WorkingTask(View, frozen=True, kw_only=True):
     host: str
     pid: int
     since: float | None
+    progress: Any
+    """How far the handler says it is (`ctx.progress`): the latest value. It is kept nowhere."""
 
 
 class WorkingTasks(View, frozen=True, kw_only=True):

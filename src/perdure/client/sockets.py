@@ -15,7 +15,7 @@ import httpx2
 from perdure import clock as clocks
 from perdure.client.conversation import Options, Pause, Sending, talk
 from perdure.client.http_calls import Call
-from perdure.client.streams import Stream
+from perdure.client.live_events import Stream
 
 T = TypeVar("T")
 Verify = ssl.SSLContext | str | bool

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.explain import find_latest
-from perdure.kernel.seen import JOURNAL, Seen, Working
+from perdure.kernel.seen import DEEPEST_PROGRESS, JOURNAL, Seen, Working
 from perdure.kernel.segments import BlobRef, show
 from perdure.kernel.state import Activation, NodeState, RunState, State
 
@@ -125,7 +125,19 @@ def working_view(working: Working) -> dict[str, Any]:
         view["started_at"] = working.since
     if working.host:
         view |= {"host": working.host, "pid": working.pid}
+    if (progress := read_progress(working.progress)) is not None:
+        view["progress"] = progress
     return view
+
+
+def read_progress(said: str) -> Any:
+    """What a handler said of how far it is; None if it said nothing, or what its worker wrote is not shallow JSON."""
+    if not said or said.count("[") + said.count("{") > DEEPEST_PROGRESS:
+        return None
+    try:
+        return msgspec.json.decode(said)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _below_failure(state: State) -> set[int]:

@@ -13,6 +13,9 @@ import msgspec
 
 from perdure.kernel.state import Activation, Key, NodeState, State, key_of
 
+DEEPEST_PROGRESS = 200
+"""Brackets in what a handler says of how far it is, so that it is never too deep to be shown."""
+
 
 class Working(msgspec.Struct, frozen=True):
     """A worker that says it executes the current attempt of an activation."""
@@ -24,6 +27,8 @@ class Working(msgspec.Struct, frozen=True):
     pid: int = 0
     silent_seconds: float = 0.0
     """Seconds since the worker was last heard of."""
+    progress: str = ""
+    """How far the handler says it is, as JSON; empty if it does not say."""
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -33,7 +33,8 @@ from perdure.model.joins import at_least, check_joins, find_regions
 from perdure.model.loops import Loops, check_endless, classify, read_loops
 from perdure.model.policies import default_attempts
 from perdure.model.problems import Path, Problems
-from perdure.model.streams import check_streams, make_stream
+from perdure.model.stream_edges import check_streams
+from perdure.model.streams import make_stream
 from perdure.model.usage import Usage, read_usage
 
 _ALL = Join()

@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import msgspec
+
 from perdure.model.ir import Reference
 from perdure.model.problems import Path
 
@@ -42,6 +44,15 @@ _OPENING = {"(": ")", "[": "]", "{": "}"}
 
 class BadExpression(ValueError):
     pass
+
+
+class Use(msgspec.Struct, gc=False):
+    """One reference at one place. `reader` is None for the outputs of the workflow."""
+
+    reference: Reference
+    path: Path
+    reader: int | None
+    may_read_self: bool
 
 
 class _Token:

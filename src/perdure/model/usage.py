@@ -15,8 +15,8 @@ from perdure.model.ir import Reference
 from perdure.model.joins import at_least
 from perdure.model.loops import Loops, classify
 from perdure.model.problems import Path, Problems
-from perdure.model.references import BadExpression, find_in_condition, find_in_template, templates
-from perdure.model.streams import check_reads
+from perdure.model.references import BadExpression, Use, find_in_condition, find_in_template, templates
+from perdure.model.stream_edges import check_reads
 from perdure.model.upstream import Certainty, find_unreached
 
 _CONFIG_ROOTS = frozenset({"node", "inputs", "run", "loop", "secrets"})
@@ -28,15 +28,6 @@ _COMPENSATOR_ROOTS = _CONFIG_ROOTS | {"output", "config", "error"}
 _WHEN_ROOTS = frozenset({"node", "metadata", "inputs", "run", "loop"})
 _ROUTING_ROOTS = _WHEN_ROOTS | {"output"}
 _TEMPLATE_STEPS = 40  # of a `Budget`: to read one text with templates, besides its letters
-
-
-class Use(msgspec.Struct, gc=False):
-    """One reference at one place. `reader` is None for the outputs of the workflow."""
-
-    reference: Reference
-    path: Path
-    reader: int | None
-    may_read_self: bool
 
 
 class Usage(msgspec.Struct):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from perdure import functions
 from perdure.nodes.class_tasks import ClassTask, is_class_task
 from perdure.nodes.task import Shape, explain_misfit
-from perdure.runtime.worker.context import Context, LocalContext
+from perdure.runtime.worker.context import Context
+from perdure.runtime.worker.local_context import LocalContext
 from perdure.sdk.annotations import converter, hints_of, schema_of
 from perdure.sdk.builder import Builder, Reads, find_current
 from perdure.sdk.errors import BuildError

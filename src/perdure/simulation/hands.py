@@ -138,6 +138,9 @@ class _IsolatedContext(Context):
     def heartbeat(self) -> None:
         self._duties.heartbeat()
 
+    def _tell_progress(self, said: str) -> None:
+        self._duties.progress(said)
+
     def _save(self, checkpoint: Any, step: str = "", usage: Usage | None = None) -> Any:
         if usage is not None:
             self._new_wish()

@@ -88,7 +88,8 @@ def _match(state: State, tasks: Sequence[Mapping[str, Any]]) -> dict[Key, Workin
     for task in tasks:
         activation = state.find(task["node"], tuple(task["scope"]), task["item"])
         if activation is not None and activation.attempt == task["attempt"]:
-            found[activation.key] = Working(task["worker"], task["since"], task["host"], task["pid"])
+            said = "" if task.get("progress") is None else msgspec.json.encode(task["progress"]).decode()
+            found[activation.key] = Working(task["worker"], task["since"], task["host"], task["pid"], progress=said)
     return found
 
 

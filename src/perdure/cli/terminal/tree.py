@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from perdure.cli.terminal.output import COLOURS, duration, shorten, until
+from perdure.cli.terminal.output import COLOURS, compact, duration, shorten, until
 from perdure.cli.terminal.painter import Painter, Redirection
 from perdure.clock import system
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
+from perdure.kernel.run_view import read_progress
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
 from perdure.kernel.values import Asked
@@ -298,6 +300,8 @@ def _details(state: State, row: Row, width: int) -> list[Detail]:
     parts: list[Detail] = []
     if activation.scope:
         parts.append((_iteration(state, row.node, activation), _DIM))
+    if row.working is not None and (progress := read_progress(row.working.progress)) is not None:
+        parts += _progress(progress, width)
     wait = activation.wait
     if wait is not None and wait.kind == "items" and word is N.WAITING:
         done = activation.items_completed + activation.items_failed
@@ -323,6 +327,21 @@ def _details(state: State, row: Row, width: int) -> list[Detail]:
     if activation.route is not None and activation.route.taken and row.node.branch is not None:
         parts.append((f"→ {', '.join(activation.route.taken[:3])}", _DIM))
     return parts
+
+
+def _progress(said: Any, width: int) -> list[Detail]:
+    """How far a handler says it is: a bar where it says `done` of `total`, and its text; else what it says."""
+    if not isinstance(said, dict):
+        return [(shorten(said if isinstance(said, str) else compact(said), 60), _DIM)]
+    rest = dict(said)
+    done, total = rest.get("done"), rest.get("total")
+    parts: list[Detail] = []
+    if type(done) is int and type(total) is int and 0 <= done <= total:
+        parts.append((_bar(done, total, 20 if width >= 90 else 10, COLOURS["running"]), ""))
+        del rest["done"], rest["total"]
+    if isinstance(rest.get("text"), str):
+        parts.append((shorten(rest.pop("text"), 60), _DIM))
+    return [*parts, (shorten(compact(rest), 60), _DIM)] if rest else parts
 
 
 def _iteration(state: State, node: Node, activation: Activation) -> str:

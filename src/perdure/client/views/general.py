@@ -104,6 +104,8 @@ class Node(TypedDict):
     """The worker that executes the node, while it is running."""
     host: NotRequired[str]
     pid: NotRequired[int]
+    progress: NotRequired[Any]
+    """How far the handler says it is (`ctx.progress`), while the node is running."""
     route: NotRequired[dict[str, Any]]
     items: NotRequired[dict[str, int]]
 
@@ -186,6 +188,8 @@ class WorkingTask(TypedDict):
     host: str
     pid: int
     since: float | None
+    progress: Any
+    """How far the handler says it is (`ctx.progress`): the latest value. It is kept nowhere."""
 
 
 class WorkingTasks(TypedDict):

@@ -14,6 +14,7 @@ from typing import Any
 
 from perdure.clock import Clock
 from perdure.kernel.address import Address, parse_task_id
+from perdure.kernel.run_view import read_progress
 from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, NodeState, State
 from perdure.runtime.worker.claim_file import Claims, claim_name
@@ -88,7 +89,8 @@ class WorkReports:
                 ((name, None) for name in beat.running) if beat.started is None else beat.started.items()
             )
             for name, since in started:
-                tasks[name] = Working(beat.worker, since, beat.host, beat.pid, seen.silent_seconds)
+                progress = beat.progress.get(name, "")
+                tasks[name] = Working(beat.worker, since, beat.host, beat.pid, seen.silent_seconds, progress)
         return tasks
 
     async def of(self, state: State) -> Seen:
@@ -154,4 +156,5 @@ def task_view(address: Address, working: Working) -> dict[str, Any]:
         "host": working.host,
         "pid": working.pid,
         "since": working.since,
+        "progress": read_progress(working.progress),
     }

@@ -34,6 +34,7 @@ class Attempt:
         "kept",
         "last_heartbeat",
         "opened",
+        "progress",
         "released",
         "reported",
         "returned",
@@ -58,6 +59,8 @@ class Attempt:
         self.ask = ""
         """The last wish to begin, of an effect that may happen at most once."""
         self.last_heartbeat = 0.0
+        self.progress = ""
+        """How far the handler says it is, as JSON."""
         self.opened = False
         """Whether something in its config had been sealed."""
         self.ending: End = ""

@@ -39,7 +39,7 @@ from perdure.runtime.worker.encoder import is_light
 from perdure.runtime.worker.handler_inputs import copy_plain
 from perdure.runtime.worker.outputs import check_output, check_step
 from perdure.runtime.worker.run_log import Log
-from perdure.runtime.worker.sayings import LONGEST_STEP
+from perdure.runtime.worker.sayings import LONGEST_STEP, progress_of
 from perdure.spending import Refused, Short, Spent, Terms, counted, read_terms
 from perdure.threads import aside
 from perdure.transport import Task
@@ -203,6 +203,22 @@ class Context:
 
     def _keep_line(self, level: int, text: str) -> None:
         """Keep a line with the run; outside of a worker there is no place to keep it."""
+
+    def progress(self, value: Any) -> None:
+        """Show how far the handler is, while it runs: a text, a number, or an object such as `{"done": 3, "total": 10}`.
+
+        The latest value is shown with the run wherever that is looked at, about twice a second, and is kept nowhere. It is a
+        heartbeat too. A value that is no JSON or has more than 2,000 characters is not shown, and the log says so."""
+        try:
+            said = progress_of(value)
+        except ValueError as problem:
+            self.heartbeat()
+            self.log.warning(str(problem))
+        else:
+            self._tell_progress(said)
+
+    def _tell_progress(self, said: str) -> None:
+        """Show it; outside of a worker nobody looks."""
 
     def heartbeat(self) -> None:
         """Say that the handler is still alive, which starts `heartbeat_timeout_seconds` anew."""
@@ -517,40 +533,6 @@ class Context:
         raise NotImplementedError
 
 
-class LocalContext(Context):
-    """The context of a function called directly, outside of any run: steps and checkpoints work but are not kept."""
-
-    __slots__ = ("_is_async",)
-
-    def __init__(self, name: str, *, is_async: bool) -> None:
-        super().__init__(Task(run_id="local", node=name, type="task", idempotency_key=f"local/{name}/do"))
-        self._is_async = is_async
-
-    def heartbeat(self) -> None:
-        pass
-
-    def _new_wish(self) -> str:
-        return "local"
-
-    async def _say(self, step: str, wish: str, terms: Terms, *, not_done: bool = False) -> None:
-        pass
-
-    def _say_in_thread(self, step: str, wish: str, terms: Terms, *, not_done: bool = False) -> None:
-        pass
-
-    def _stop_for(self, asks: list[dict[str, Any]]) -> None:
-        raise RuntimeError("a function that is called directly cannot ask: there is no run that waits for the answer")
-
-    async def run_in_thread(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        return await asyncio.to_thread(function, *args, **kwargs)
-
-    def _save(self, checkpoint: Any, step: str = "", usage: money.Usage | None = None) -> Any:
-        return _done() if self._on_loop() else None
-
-    def _on_loop(self) -> bool:
-        return self._is_async
-
-
 _in_step: ContextVar[Context | None] = ContextVar("perdure_in_step", default=None)
 """The context whose step is being done."""
 
@@ -568,12 +550,6 @@ def _payload(answer: dict[str, Any]) -> Any:
 def _unpack(value: Any) -> tuple[money.Usage | None, Any]:
     """What a step used, if it says so, and its value."""
     return (counted(value.usage), value.value) if isinstance(value, Spent) else (None, value)
-
-
-def _done() -> asyncio.Future[None]:
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    done.set_result(None)
-    return done
 
 
 def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:

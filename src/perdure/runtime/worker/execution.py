@@ -40,7 +40,7 @@ from perdure.runtime.worker.sayings import choice_of, plain
 from perdure.runtime.worker.stalls import Timed
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.spending import Refused, Terms
-from perdure.transport import Result, Task, Transport, TransportUnavailable
+from perdure.transport import LONGEST_PROGRESS, Result, Task, Transport, TransportUnavailable
 
 _log = logging.getLogger(__name__)
 
@@ -240,6 +240,7 @@ class Execution:
                     msgspec.structs.replace(task, config=config),
                     Duties(
                         heartbeat=functools.partial(self.heartbeat, attempt),
+                        progress=functools.partial(self.tell_progress, attempt),
                         checkpoint=functools.partial(self.checkpoint, attempt),
                         keep_line=functools.partial(self.keep_line, task),
                         blob=functools.partial(self._filling.get, task),
@@ -302,6 +303,11 @@ class Execution:
     def heartbeat(self, attempt: Attempt) -> None:
         attempt.last_heartbeat = self._clock.monotonic()
 
+    def tell_progress(self, attempt: Attempt, said: str) -> None:
+        """Take how far a handler says it is, without secrets. What a node seals is not shown. From any thread."""
+        if not attempt.task.sensitive and (cleaned := self._leaving.clean_json(said)) is not None:
+            attempt.progress = cleaned[:LONGEST_PROGRESS]
+
 
 class WorkerContext(Context):
     """The context of a handler in this process, on the loop or in a thread."""
@@ -315,6 +321,10 @@ class WorkerContext(Context):
 
     def _keep_line(self, level: int, text: str) -> None:
         self._execution.keep_line(self._task, level, text)
+
+    def _tell_progress(self, said: str) -> None:
+        self.heartbeat()
+        self._execution.tell_progress(self._attempt, said)
 
     def watched(self, awaited: Awaitable[Any], function: str) -> Awaitable[Any]:
         tell = functools.partial(self._execution.tell_blocked, self._task, function)

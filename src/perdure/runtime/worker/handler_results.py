@@ -92,6 +92,15 @@ class Leaving:
     def clean_text(self, text: str) -> str:
         return text if self._vault is None or not self._vault.scrubber else self._vault.scrubber.text(text)
 
+    def clean_json(self, said: str) -> str | None:
+        """Short JSON without secrets; None if they cannot be taken out of it."""
+        if self._vault is None or not self._vault.scrubber:
+            return said
+        try:
+            return bytes(self._vault.scrubber.json(said.encode())).decode()
+        except CannotClean:
+            return None
+
     def _protect(self, task: Task, data: bytes | bytearray, what: str) -> bytes | bytearray:
         """The JSON of a value, scrubbed and sealed. Raises Failure for a value that pretends to be sealed already."""
         if contains(data, _MARK):

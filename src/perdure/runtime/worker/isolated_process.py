@@ -118,6 +118,9 @@ class ChildContext(Context):
     def heartbeat(self) -> None:
         self._channel.send({"op": "heartbeat"})
 
+    def _tell_progress(self, said: str) -> None:
+        self._channel.send({"op": "progress", "said": said})
+
     def _stop_for(self, asks: list[dict[str, Any]]) -> None:
         message = "a handler with `isolation: process` cannot ask yet; ask in a node before it"
         raise Failure("cannot_suspend", message, retryable=False)

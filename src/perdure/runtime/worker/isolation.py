@@ -38,7 +38,7 @@ from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.outputs import MAX_BYTES, Encoded
 from perdure.runtime.worker.sayings import LONGEST_STEP
 from perdure.settings import without_secrets
-from perdure.transport import Task
+from perdure.transport import LONGEST_PROGRESS, Task
 
 START_SECONDS = 60.0
 REAP_SECONDS = 5.0
@@ -56,6 +56,7 @@ class Duties(msgspec.Struct, frozen=True, kw_only=True):
     """What the worker does for an attempt in another process, whenever that process asks for it."""
 
     heartbeat: Callable[[], None]
+    progress: Callable[[str], None]
     checkpoint: Callable[[Any, str], Awaitable[None]]
     blob: Callable[[str], Awaitable[bytes | bytearray]]
     keep_line: Callable[[int, str], None]
@@ -208,6 +209,9 @@ class IsolatedProcess:
             match message.get("op"):
                 case "heartbeat":
                     duties.heartbeat()
+                case "progress":
+                    duties.heartbeat()
+                    duties.progress(str(message.get("said", ""))[:LONGEST_PROGRESS])
                 case "log":
                     duties.keep_line(int(message.get("level", 0)), str(message.get("text", "")))
                 case "checkpoint":

@@ -12,10 +12,13 @@ import math
 from itertools import islice
 from typing import Any
 
+from perdure.kernel.seen import DEEPEST_PROGRESS
 from perdure.outcomes import Chosen, Failure
 from perdure.plain import type_name
 from perdure.plain_text import LOOKED_AT, cut, find_text_trouble
-from perdure.transport import LONGEST_ID, LONGEST_MESSAGE, LONGEST_RETRY_SECONDS, MOST_CHOSEN
+from perdure.runtime.worker.encoder import is_light
+from perdure.runtime.worker.outputs import encode_output
+from perdure.transport import LONGEST_ID, LONGEST_MESSAGE, LONGEST_PROGRESS, LONGEST_RETRY_SECONDS, MOST_CHOSEN
 
 LONGEST_STEP = 1_000
 
@@ -46,6 +49,23 @@ def _reasoning(reasoning: Any, *, knows_secrets: bool) -> str:
     if not isinstance(reasoning, str):
         raise _refuse(f"reasoning is text, got {type_name(reasoning)}")
     return cut(plain(reasoning), LONGEST_MESSAGE if knows_secrets else LOOKED_AT)
+
+
+def progress_of(value: Any) -> str:
+    """How far a handler says it is, as JSON. Raises ValueError for what cannot be shown."""
+    if not is_light(value):
+        raise ValueError(f"this progress is not shown: it has more than {LONGEST_PROGRESS:,} characters")
+    try:
+        said = encode_output(value, "progress").decode()
+    except Failure as problem:
+        raise ValueError(f"this progress is not shown: {problem.message}") from None
+    if len(said) > LONGEST_PROGRESS:
+        raise ValueError(
+            f"this progress is not shown: it has {len(said):,} characters as JSON, of at most {LONGEST_PROGRESS:,}"
+        )
+    if said.count("[") + said.count("{") > DEEPEST_PROGRESS:
+        raise ValueError(f"this progress is not shown: it has more than {DEEPEST_PROGRESS} brackets")
+    return said
 
 
 def seconds_of(value: Any) -> float | None:

@@ -38,6 +38,7 @@ from perdure.runtime.worker.threads import ThreadPool
 from perdure.secrets.vault import Vault
 from perdure.tempo import GRACE_SECONDS, TEMPO
 from perdure.transport import (
+    MOST_PROGRESS,
     MOST_SLOTS,
     Result,
     Task,
@@ -119,8 +120,8 @@ class Worker:
         self._shared: SharedValues | None = None
         self._lacking: dict[str, None] = {}
         """Functions this process cannot import, oldest first: it is given none while another worker may have them."""
-        self._told: frozenset[str] = frozenset()
-        """The tasks that the last beat named as begun."""
+        self._told: tuple[frozenset[str], dict[str, str]] = frozenset(), {}
+        """The tasks that the last beat named as begun, and how far some said they are."""
         self._handlers = Handlers(registry)
         self._free = list(range(concurrency - 1, -1, -1))
         self._running: dict[str, Attempt] = {}
@@ -246,7 +247,8 @@ class Worker:
         """Say that this worker lives, and stop the tasks the answer names. From the heartbeat thread or on the loop."""
         running = tuple(self._running)  # one operation, and so consistent also from another thread
         started = self._list_started(TOLD_SECONDS)
-        self._told = frozenset(started)
+        progress = self._list_progress(started)
+        self._told = frozenset(started), progress
         answer = self._transport.beat(
             WorkerBeat(
                 self.worker_id,
@@ -259,6 +261,7 @@ class Worker:
                 started,
                 *self._process,
                 tuple(self._lacking),
+                progress,
             )
         )
         if not self._was_seen:
@@ -282,7 +285,12 @@ class Worker:
 
     def list_working(self) -> dict[str, Working]:
         """The tasks whose handlers run now, each with this worker, its process, and since when."""
-        return {name: Working(self.worker_id, since, *self._process) for name, since in self._list_started(0.0).items()}
+        started = self._list_started(0.0)
+        said = self._list_progress(started)
+        return {
+            name: Working(self.worker_id, since, *self._process, progress=said.get(name, ""))
+            for name, since in started.items()
+        }
 
     def _list_started(self, seconds: float) -> dict[str, float]:
         """The tasks whose handlers have run for at least so long, and since when. May be called from any thread."""
@@ -294,8 +302,14 @@ class Worker:
             if one.started_at is not None and one.started is not None and one.started <= latest
         }
 
+    def _list_progress(self, started: Iterable[str]) -> dict[str, str]:
+        """How far some of these tasks say they are: no more than a beat carries. May be called from any thread."""
+        attempts = [one for name in started if (one := self._running.get(name)) is not None and one.progress]
+        return {one.task_id: one.progress for one in attempts[:MOST_PROGRESS]}
+
     def _has_news(self) -> bool:
-        return self._told != self._list_started(TOLD_SECONDS).keys()
+        started = self._list_started(TOLD_SECONDS)
+        return self._told != (frozenset(started), self._list_progress(started))
 
     @property
     def free_slots(self) -> int:
