@@ -24,6 +24,7 @@ __all__ = ["Definition", "add_edge", "add_node", "change_join", "change_node", "
 EXPECTED = frozenset(
     {"cycle", "loops_overlap", "mixed_join", "impossible_join", "loop_not_dominated", "no_entry", "no_exit"}
     | {"self_dependency", "no_terminal_reachable", "unreachable", "conflicting_keys"}
+    | {"stream_crosses_loop", "stream_edge_routed", "stream_join", "stream_not_built"}
 )
 """Why a random edge may be refused. Any other reason is a bug of the generator or of the compiler."""
 

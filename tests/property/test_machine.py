@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from perdure.kernel import waits
 from tests.property import graphs
 from tests.property.asking import Asking
+from tests.property.streaming import Streaming
 from tests.property.walk import Mending, explore
 
 
@@ -64,6 +65,16 @@ def test_no_history_with_asks_breaks_an_invariant(part: int) -> None:
             explore(Random(seed), steps=50, size=8, kind=Asking)
         except Exception as error:
             error.add_note(f"repeat with: explore(Random({seed}), steps=50, size=8, kind=Asking)")
+            raise
+
+
+@pytest.mark.slow
+def test_no_history_with_streams_breaks_an_invariant() -> None:
+    for seed in range(11_000_000, 11_000_000 + _budget() * 3):
+        try:
+            explore(Random(seed), steps=60, size=8, kind=Streaming)
+        except Exception as error:
+            error.add_note(f"repeat with: explore(Random({seed}), steps=60, size=8, kind=Streaming)")
             raise
 
 

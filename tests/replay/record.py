@@ -25,7 +25,7 @@ from perdure.kernel.explain import find_latest
 from perdure.kernel.mailbox import sort
 from perdure.kernel.run_view import activation_view, run_view
 from perdure.kernel.state import State
-from perdure.kernel.values import Ask, Error, Wait
+from perdure.kernel.values import Ask, Error, Part, PortEnd, Wait
 from perdure.model import ir as irs
 from perdure.model.money import Budget, Usage
 from tests.kernel.driver import Run, compiled
@@ -316,6 +316,30 @@ def steps_that_may_happen_once() -> Run:
     begin("w3")
     run.checkpoint("a", data="paid", step="pay", number=1)
     run.complete("a")
+    return run
+
+
+@scenario
+def stream_that_breaks_off_and_begins_anew() -> Run:
+    edges = [{"from": "a", "to": "b.words"}, {"from": "b", "to": "d.words"}]
+    run = start(node("a"), node("b"), node("d", stream={"early": True}), node("z", "d"), edges=edges)
+
+    def tell(kind: Any, name: str, **fields: Any) -> None:
+        run.do(kind(at=run.now, address=run.state.address(run.get(name)), **fields))
+
+    ref = "sha256:" + "a" * 64
+    tell(c.OpenStream, "a", ports=("out",))
+    tell(c.OpenStream, "b", ports=("out",))
+    tell(c.Checkpoint, "b", data={"sum": 3}, number=1, cursors={"a.out": (1, 2)})
+    run.lapse("a")
+    tell(c.OpenStream, "a", ports=("out",))
+    tell(c.KeepStream, "a", part=Part("out", 40, ref, 9000))
+    tell(c.OpenStream, "b", ports=("out",))
+    run.complete("d", "enough")
+    ended = {"ended": (PortEnd("out", 41, 9001),), "parts": (Part("out", 41, ref, 1),)}
+    tell(c.Complete, "a", output=41, **ended)
+    tell(c.Complete, "b", output=41, **ended)
+    run.complete("z")
     return run
 
 

@@ -9,6 +9,7 @@ from unittest.mock import patch
 from perdure.kernel import commands as c
 from perdure.kernel import (
     compensation,
+    dispatches,
     edges,
     facts,
     node_facts,
@@ -94,9 +95,9 @@ def _() -> Iterator[None]:
 @bug("a paused run dispatches", "R3")
 def _() -> Iterator[None]:
     def hold_back(d: Decider, held: list[Any], reason: str) -> None:
-        (settle.send if reason == "paused" else real)(d, held, *(() if reason == "paused" else (reason,)))
+        (dispatches.send if reason == "paused" else real)(d, held, *(() if reason == "paused" else (reason,)))
 
-    real = settle.hold_back
+    real = dispatches.hold_back
     with swapped(real, hold_back):
         yield
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.invariants import guards, past
+from perdure.invariants import editions, guards, past
 from perdure.invariants.flow import expect, fail_edges, fire, follow_route, is_unlet, resolve_all, win
 from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
 from perdure.kernel import events as e
@@ -83,6 +83,7 @@ def scheduled(model: Model, place: e.NodeScheduled | e.Place, at: float, after: 
     act.retry_at = None
     act.attempt = max(act.attempt, place.attempt)
     model.set_state(act, "queued")
+    editions.scheduled(model, act)
     node = model.node_of(act)
     if node is not None and node.queue_timeout_seconds is not None:
         model.timers[model.timer("queue", act)] = at + node.queue_timeout_seconds
@@ -128,7 +129,8 @@ def held(model: Model, place: e.NodeHeld | e.Place, after: str = "", unbegun: st
     _ready(model, act)
     _abandon(model, act, after, unbegun)
     _has_answers(model, act)
-    move(model, act, "held")
+    if act.state != "held" or not editions.sources(model, act):  # a reader may be held for another reason until then
+        move(model, act, "held")
     model.stop_waiting(act)
     model.clear(act, "retry", "queue")
     act.retry_at = None
@@ -299,6 +301,7 @@ def completed(model: Model, event: e.NodeCompleted) -> None:
     else:
         _outcome(model, act, event.attempt, "completes")
         _of_this_generation(model, act, event.attempt)
+        editions.completed(model, act, event.attempt)
     move(model, act, "completed")
     model.finish(act, "completed")
     act.completed_seq = event.seq

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from perdure.invariants import attempts, flow, generations, mailboxes, money, runs, waits
+from perdure.invariants import attempts, editions, flow, generations, mailboxes, money, runs, waits
 from perdure.invariants.graph import Library
 from perdure.invariants.model import RUN_OVER, Model, Violation
 from perdure.kernel import events as e
@@ -54,6 +54,7 @@ class Checker:
         self.model.found = []
         runs.settled(self.model)
         money.settled(self.model)
+        editions.settled(self.model)
         return self.model.found
 
 
@@ -118,8 +119,9 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.ChildEnded: waits.child_ended,
     e.ItemCompleted: attempts.item_completed,
     e.ItemFailed: attempts.item_failed,
-    e.StreamOpened: _nothing,
-    e.StreamClosed: _nothing,
+    e.StreamOpened: editions.opened,
+    e.StreamKept: editions.kept,
+    e.StreamClosed: editions.closed,
     e.TriggerRegistered: mailboxes.registered,
     e.TriggerReceived: mailboxes.received,
     e.TriggerAdvanced: mailboxes.moved,

@@ -96,7 +96,8 @@ def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: 
     new = (edge.target, scope, None) not in model.acts
     act = model.get(edge.target, scope)
     if edge.source in act.edges and not new:
-        if (source is None or not source.redo) and (edge.source, edge.target) not in model.absent:
+        streamed = edge.streams and source is not None and source.led  # when it began to yield (F1)
+        if (source is None or not source.redo) and not streamed and (edge.source, edge.target) not in model.absent:
             model.blame("E1", f"the edge {edge.source} -> {act.place} resolves again")
         return
     act.edges[edge.source] = status

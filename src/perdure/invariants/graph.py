@@ -15,6 +15,7 @@ class Edge(NamedTuple):
     """How many loops both ends share."""
     named: bool
     required: bool
+    streams: bool = False
 
 
 class Graph:
@@ -47,7 +48,7 @@ class Graph:
             if edge.kind == "back":
                 edges.append(None)
                 continue
-            seen = Edge(ids[edge.source], ids[edge.target], edge.common, edge.named, edge.required)
+            seen = Edge(ids[edge.source], ids[edge.target], edge.common, edge.named, edge.required, bool(edge.ports))
             edges.append(seen)
             self.incoming[seen.target].append(seen)
             self.outgoing[seen.source].append(seen)

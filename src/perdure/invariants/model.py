@@ -111,6 +111,18 @@ class Act(msgspec.Struct, kw_only=True):
     failures: int = 0
     crashes: int = 0
     open_since: int = 0
+    edition: int = 0
+    """The last edition of its stream."""
+    stream: str = ""
+    """Whether that is open, or how it was closed."""
+    led: bool = False
+    """Its stream edges have resolved by it."""
+    void: int = 0
+    """The last attempt whose edition, own or read, is over."""
+    ran: int = 0
+    """The generation in which it was scheduled last."""
+    reads: dict[str, int] = {}
+    """The editions that its current attempt reads, by source. Never changed in place."""
 
     @property
     def key(self) -> Key:
@@ -197,6 +209,8 @@ class Model:
         """Joins with `cancel_rest` that were decided since the last append ended."""
         self.whole: set[Key] = set()
         """Activations that have ended in this generation, with everything before them."""
+        self.ending: set[Key] = set()
+        """Activations whose stream has ended in this append."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:
@@ -215,6 +229,7 @@ class Model:
         other.__dict__.update(self.__dict__)
         other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
         other.whole, other.purse = set(self.whole), self.purse.copy()
+        other.ending = set(self.ending)
         other.signals, other.races, other.pauses = dict(self.signals), [*self.races], set(self.pauses)
         other.guarded = {name: set(people) for name, people in self.guarded.items()}
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.invariants.model import ERROR, OPEN, TAKEN, Act, Key, Model
+from perdure.invariants.model import ENDED, ERROR, OPEN, TAKEN, Act, Key, Model
 
 
 def find_lacking(model: Model, act: Act) -> Act | None:
@@ -16,6 +16,8 @@ def find_lacking(model: Model, act: Act) -> Act | None:
         for edge in graph.incoming.get(one.node, ()):
             if one.edges.get(edge.source) not in (TAKEN, ERROR):
                 continue
+            if edge.streams and one is act and (act.state not in ENDED or act.ran == model.generation):
+                continue  # it reads while its source yields, and may end before it
             found = model.latest(graph, edge.source, one.scope[: edge.common])
             if found is None or found.key in seen or found.key in model.whole:
                 continue

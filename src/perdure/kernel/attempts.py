@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation
+from perdure.kernel import compensation, flows
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
+from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.edges import in_closing_iteration
 from perdure.kernel.money import find_short, give_back
 from perdure.kernel.outcomes import FREE_BYTES, accept, check_bytes, fail_attempt, fail_for_good, park
 from perdure.kernel.poll_stops import has_slept, is_poll, put_off
-from perdure.kernel.settle import hold_back, send
 from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
 from perdure.kernel.values import Error, steps_of
 
@@ -52,7 +52,7 @@ def _objection(state: State, activation: Activation, command: c.NodeCommand, suc
     if activation.state in (N.COMPLETED, N.FAILED, N.COMPENSATED) and command.address.attempt == activation.attempt:
         return "repeated"
     if command.address.attempt <= activation.suspended:
-        return "the attempt has asked for something and is over"
+        return "the attempt is over: it has asked for something, or its stream has begun anew"
     if command.address.generation != state.generation:
         return "the run is in another generation"
     if state.terminal or state.state is R.COMPENSATING:
@@ -120,6 +120,8 @@ def checkpoint(d: Decider, command: c.Checkpoint) -> None:
     reserved = (activation.reserved or {}).get(command.step)
     usage = command.usage if command.usage is not None or reserved is None else reserved.usage
     spent: dict[str, Any] = {"usage": usage, "version": 3} if command.step and usage is not None else {}
+    if command.cursors is not None and not command.step:
+        spent = {"cursors": command.cursors, "version": 4}
     fields: dict[str, Any] = {"data": command.data, "step": command.step, "number": number, "size": size}
     d.emit_for(e.NodeCheckpointed, activation, **fields, **spent)
     if size and (error := check_bytes(d, activation) or too_much(d, activation)) is not None:
@@ -167,13 +169,18 @@ def complete(d: Decider, command: c.Complete) -> None:
         if compensation.is_current(d.state, activation, command):
             compensation.complete(d, activation, command.output)
         return
-    problem = _not_allowed(d, d.get(command), command)
+    named = d.get(command)
+    problem = _not_allowed(d, named, command)
+    if problem is None and d.state.streaming:
+        problem = flows.find_problem(d, named, command)
     found = fence(d, command, success=problem is None)
     if found is None:
         return
     if problem is not None:
         fail_attempt(d, found, problem)
         return
+    if command.ended:
+        flows.end(d, found, command)
     accept(
         d,
         found,

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.edges import latest
-from perdure.kernel.state import ERROR, OPEN, TAKEN, Activation, Key, NodeState, State, key_of
+from perdure.kernel.state import ENDED, ERROR, OPEN, TAKEN, Activation, Key, NodeState, State, key_of
 from perdure.kernel.values import Error
 from perdure.model.ir import IR, Reference
 
@@ -169,6 +169,8 @@ def find_lacking(state: State, reader: Activation) -> Activation | None:
             edge = ir.edges[index]
             if one.edges.get(edge.source) not in (TAKEN, ERROR):
                 continue
+            if edge.ports and one is reader and one.state not in ENDED:
+                continue  # it reads the stream while that is made (rule 62)
             found = latest(state, edge.source, one.scope[: edge.common], number)
             if found is None or found.key in state.whole:
                 continue

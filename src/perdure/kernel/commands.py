@@ -11,14 +11,15 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.kernel.address import Address
+from perdure.kernel.adopted import Adopted, Carried
 from perdure.kernel.events import AnyEvent, Scope
-from perdure.kernel.mailbox import Delivered, Mailbox, Over, Overlap, Policy
+from perdure.kernel.mailbox import Delivered, Over, Overlap, Policy
 from perdure.kernel.needs import MomentsAsked, Need, Needs, Question, TargetAsked, Verdict
-from perdure.kernel.values import Ask, Error, Fired, Wait
+from perdure.kernel.values import Ask, Error, Fired, Part, PortEnd, Wait
 from perdure.model.ir import IR
 from perdure.model.money import Budget, Usage
 
-__all__ = ["Delivered", "MomentsAsked", "Need", "Needs", "Question", "TargetAsked", "Verdict"]
+__all__ = ["Adopted", "Carried", "Delivered", "MomentsAsked", "Need", "Needs", "Question", "TargetAsked", "Verdict"]
 """What stands in another file and is read here."""
 
 
@@ -29,30 +30,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     entropy: float = 0.5
     """A number in [0, 1) for jitter."""
     by: str = ""
-
-
-class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """An outcome taken over from another run (rerun, continuation)."""
-
-    node: str
-    output: Any = None
-    output_ref: str | None = None
-    size: int = 0
-    taken: tuple[str, ...] | None = None
-    rejected: bool = False
-    previous: bool = False
-    """The looping node's outcome in the iteration before the first one here (`loop.previous`)."""
-
-
-class Carried(msgspec.Struct, frozen=True, kw_only=True):
-    """The mailbox of a trigger that goes on as a new run."""
-
-    node: str
-    mailbox: Mailbox
-    inputs: Any = None
-    """The inputs of its items, by number."""
-    due_at: float | None = None
-    """When its timer is due."""
 
 
 class Start(Command, frozen=True, kw_only=True):
@@ -105,6 +82,20 @@ class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     size: int = 0
     usage: Usage | None = None
     """What the step used. None, for a step that something is reserved for: all of that (rule 83)."""
+    cursors: dict[str, tuple[int, int]] | None = None
+    """How far its streams were read for this data (rule 66)."""
+
+
+class OpenStream(NodeCommand, frozen=True, kw_only=True):
+    """The handler has begun to yield."""
+
+    ports: tuple[str, ...] = ()
+
+
+class KeepStream(NodeCommand, frozen=True, kw_only=True):
+    """A piece of the stream is stored."""
+
+    part: Part
 
 
 class BeginStep(NodeCommand, frozen=True, kw_only=True):
@@ -131,6 +122,10 @@ class Complete(NodeCommand, frozen=True, kw_only=True):
     choice: tuple[str, ...] | None = None
     """The nodes that an agent chose (`agent_driven`)."""
     reasoning: str = ""
+    ended: tuple[PortEnd, ...] = ()
+    """Of a handler that yielded: what came out of each port."""
+    parts: tuple[Part, ...] = ()
+    """The pieces of it that are stored and that the journal does not know yet."""
 
 
 class Fail(NodeCommand, frozen=True, kw_only=True):
@@ -414,6 +409,8 @@ AnyCommand = (
     | Begin
     | Checkpoint
     | BeginStep
+    | OpenStream
+    | KeepStream
     | Complete
     | Fail
     | Lapse
@@ -472,6 +469,15 @@ class Stop(Effect, frozen=True, kw_only=True):
     """Tell the worker that runs this attempt to stop. Only a cancelling run waits for the answer."""
 
     address: Address
+
+
+class CloseStream(Effect, frozen=True, kw_only=True):
+    """Tell the readers of an edition that it is over, and how. It is so in the journal (rule 64)."""
+
+    address: Address
+    """Of the attempt that the edition is named by."""
+    reason: Literal["end", "failed", "cancelled", "restart"]
+    error: Error | None = None
 
 
 class SetTimer(Effect, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure.kernel import attempts, polls, runs, topics, triggers, waits
+from perdure.kernel import attempts, polls, runs, stream_commands, topics, triggers, waits
 from perdure.kernel import commands as c
 from perdure.kernel.decider import Decider, Refusal, Unknown
 from perdure.kernel.hand_out import hand_out
@@ -29,6 +29,8 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Begin: attempts.begin,
     c.Checkpoint: attempts.checkpoint,
     c.BeginStep: attempts.begin_step,
+    c.OpenStream: stream_commands.open_stream,
+    c.KeepStream: stream_commands.keep_stream,
     c.Complete: attempts.complete,
     c.Fail: attempts.fail,
     c.Lapse: attempts.lapse,

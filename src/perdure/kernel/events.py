@@ -46,7 +46,7 @@ from perdure.kernel.trigger_events import (
     TriggerSkipped,
     TriggerStarted,
 )
-from perdure.kernel.values import Asking, Error, Route, Undo, Wait
+from perdure.kernel.values import Asking, Error, Part, PortEnd, Route, Undo, Wait
 from perdure.model.money import Budget, Usage
 
 __all__ = [
@@ -105,7 +105,7 @@ class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
 
 
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     data: Any = None
     step: str = ""
     """The step whose result `data` is; empty: the handler's own data. Both are kept beside the earlier steps."""
@@ -118,6 +118,8 @@ class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpoin
     """The signal that is the answer to the ask of this name, and is consumed by it. Version 2 is an answer (rule 78)."""
     usage: Usage | None = None
     """What the step used, which takes the place of what was reserved for it (rule 83); in version 3 only."""
+    cursors: dict[str, tuple[int, int]] | None = None
+    """How far the streams it reads were read for this data: edition and number, by node and port (rule 66); in version 4 only."""
 
 
 class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
@@ -360,13 +362,28 @@ class ItemFailed(NodeEvent, frozen=True, kw_only=True, tag="item.failed"):
 
 
 class StreamOpened(NodeEvent, frozen=True, kw_only=True, tag="stream.opened"):
-    port: str = ""
+    VERSION: ClassVar[int] = 2
+    edition: int = 0
+    ports: tuple[str, ...] = ()
+
+
+class StreamKept(NodeEvent, frozen=True, kw_only=True, tag="stream.kept"):
+    """A piece of an open stream is stored, and need not be held elsewhere."""
+
+    edition: int
+    part: Part
 
 
 class StreamClosed(NodeEvent, frozen=True, kw_only=True, tag="stream.closed"):
-    port: str = ""
-    chunks: int = 0
-    output_ref: str | None = None
+    VERSION: ClassVar[int] = 2
+    edition: int = 0
+    reason: Literal["end", "failed", "cancelled", "restart"] = "end"
+    ports: tuple[PortEnd, ...] = ()
+    """With reason `end`: what came out of each port."""
+    parts: tuple[Part, ...] = ()
+    """With reason `end`: all of it, stored."""
+    stops: bool = False
+    """Whether its readers were stopped, to begin anew with the next edition (rule 63)."""
 
 
 class LimitReached(Event, frozen=True, kw_only=True, tag="limit.reached"):
@@ -438,6 +455,7 @@ AnyEvent = (
     | ItemCompleted
     | ItemFailed
     | StreamOpened
+    | StreamKept
     | StreamClosed
     | TriggerRegistered
     | TriggerReceived

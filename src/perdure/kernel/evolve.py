@@ -3,18 +3,18 @@
 Decisions (`decide.py`) emit their events through here too, so a live state and a replayed one cannot differ. An event
 that does not fit the state is an `IntegrityError`: it quarantines this run and no other.
 
-The rules stand in `run_facts`, `node_facts`, `loop_facts`, `wait_facts`, `undo_facts` and `trigger_facts`, one function per
-event type.
+The rules stand in `run_facts`, `node_facts`, `loop_facts`, `wait_facts`, `undo_facts`, `trigger_facts` and `stream_facts`, one
+function per event type.
 """
 
 from __future__ import annotations
 
 from perdure.kernel import events as e
-from perdure.kernel import loop_facts, node_facts, run_facts, trigger_facts, undo_facts, wait_facts
+from perdure.kernel import loop_facts, node_facts, run_facts, stream_facts, trigger_facts, undo_facts, wait_facts
 from perdure.kernel.facts import HANDLERS
 from perdure.kernel.state import IntegrityError, State
 
-RULES = (run_facts, node_facts, loop_facts, wait_facts, undo_facts, trigger_facts)
+RULES = (run_facts, node_facts, loop_facts, wait_facts, undo_facts, trigger_facts, stream_facts)
 if missing := set(e.TYPES.values()) - set(HANDLERS):
     raise NotImplementedError(f"events without a rule: {sorted(cls.__name__ for cls in missing)}")
 

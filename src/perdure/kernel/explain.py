@@ -278,6 +278,8 @@ def _held(who: str, node: Node, activation: Activation) -> str:
         )
     if activation.reason == "redo":
         return f"{who} is ready, but something it builds upon is being done again, and it waits for that."
+    if activation.reason == "stream":
+        return f"{who} is ready, and begins when the streams that it reads have begun, or begun anew."
     return f"{who} is ready, but the run is {activation.reason or 'not dispatching'}."
 
 

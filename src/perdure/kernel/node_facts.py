@@ -26,6 +26,7 @@ from perdure.kernel.money_facts import lose, release, reserve, settle
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, take_signal
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
+from perdure.kernel.stream_readers import forget_old
 from perdure.kernel.values import Reserved, with_data, with_step
 
 _REF_BYTES = 128
@@ -72,6 +73,8 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, af
         stop_waiting(state, activation)
     if activation.reserved is not None:
         lose(state, activation)
+    if activation.cursors is not None:
+        forget_old(state, activation)
     activation.attempt, activation.begun, activation.started_at = place.attempt, False, None
     activation.ask = ""
     activation.checkpoints = 0
@@ -134,7 +137,10 @@ def _hold_back(state: State, event: e.Event, place: e.NodeHeld | e.Place, reason
     stop_waiting(state, activation)
     clear_timer(state, timer_name(state, "queue", activation))
     activation.reason = reason
-    set_state(state, activation, N.HELD)
+    if reason == "stream":
+        state.put(state.unfed, activation.key, None)
+    if reason != "stream" or activation.state is not N.HELD:  # it may have been held for another reason until now
+        set_state(state, activation, N.HELD)
     _look(state, activation)
 
 
@@ -173,6 +179,7 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
             settle(state, activation, event.step, event.usage)
     else:
         activation.checkpoint = with_data(activation.checkpoint, event.data) if event.number else event.data
+        activation.cursors = event.cursors
 
 
 @folds(e.StepStarted)
@@ -207,6 +214,8 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
         activation.scheduled_seq = event.seq
         activation.routed = True
     succeed(state, activation, event)
+    if activation.flow is not None and activation.flow.edition != event.attempt:
+        activation.flow = None  # of an attempt before, which was undone; this one has yielded nothing
     activation.choice = event.choice
     activation.rejected = activation.rejected or event.rejected
     if event.route is not None:

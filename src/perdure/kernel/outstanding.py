@@ -11,6 +11,7 @@ from perdure.kernel import commands as c
 from perdure.kernel.child_runs import list_left
 from perdure.kernel.compensation import child_to_undo
 from perdure.kernel.decider import in_schedule, sorted_by_schedule
+from perdure.kernel.flows import closings
 from perdure.kernel.hand_out import find_stops
 from perdure.kernel.poll_stops import find_left
 from perdure.kernel.state import Activation, NodeState, RunState, State
@@ -37,6 +38,8 @@ def outstanding(state: State) -> list[c.Effect]:
     for activation in sorted(left.values(), key=in_schedule):
         effects.extend(c.StopChild(child=child) for child in list_left(state, activation))
     effects.extend(c.StartMore(address=state.address(a)) for a in waiting if has_more_items(state, a))
+    if state.ir.streams:
+        effects.extend(closings(state))
     for box in state.triggers.values():
         effects.extend(find_stops(box))
     effects.extend(c.Stop(address=state.address(a)) for a in find_left(state))

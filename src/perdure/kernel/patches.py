@@ -131,8 +131,22 @@ def check(state: State, ir: IR) -> list[str]:
     old, new = state.ir, rebase(ir, *state.irs)
     problems = [] if new.name == old.name else [f"the run is of workflow {old.name!r}, the patch of {new.name!r}"]
     problems += [*_places(state, old, new), *_moves(state, old, new), *_entries(state, new), *_exits(state, old, new)]
+    problems += _streams(old, new)
     problems += [*guards.check(state, old, new), *asked_people.check(state, old, new, may_run_again(state))]
     return list(dict.fromkeys(problems))
+
+
+def _streams(old: IR, new: IR) -> list[str]:
+    """The reasons against other streams: who reads what is decided when a run begins (rule 71)."""
+    if not old.streams and not new.streams:
+        return []
+    ways = [{(edge.source, edge.target, edge.ports) for edge in ir.edges if edge.ports} for ir in (old, new)]
+    specs = [
+        {node.id: node.stream for node in ir.nodes if node is not None and node.stream is not None} for ir in (old, new)
+    ]
+    if ways[0] == ways[1] and specs[0] == specs[1]:
+        return []
+    return ["streams between nodes stay as they were when the run began; rerun instead"]
 
 
 def check_mend(state: State, ir: IR) -> list[str]:

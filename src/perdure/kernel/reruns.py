@@ -154,6 +154,7 @@ def _adopted(state: State, ir: int, found: Activation) -> Adopted:
         size=found.size,
         taken=taken,
         rejected=found.rejected,
+        flow=found.flow if found.flow is not None and found.flow.state == "end" else None,
     )
 
 

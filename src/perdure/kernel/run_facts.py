@@ -30,6 +30,7 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     before = enumerate(event.signals_seen, -len(event.signals_seen))
     state.signals_seen = {name: number for number, name in before}  # older than any signal of this run, in order
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
+    state.streaming = state.ir.streams
     state.deadline_seconds = None if event.deadline_at is None else event.deadline_at - event.at
     _set_deadline(state, event.deadline_at)
     touch_entries(state)

@@ -89,6 +89,9 @@ def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:
             rejected=outcome.rejected,
             adopted=True,
         )
+        if (flow := outcome.flow) is not None:
+            fields: dict[str, Any] = {"edition": flow.edition, "ports": flow.ends, "parts": flow.parts, "version": 2}
+            d.emit(e.StreamClosed, node=outcome.node, scope=scope, visit=1, **fields)
         activation = d.state.find(outcome.node, scope)
         if activation is not None and scope and not outcome.previous:
             d.ended.append(activation)

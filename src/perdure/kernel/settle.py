@@ -14,7 +14,9 @@ from perdure.kernel import events as e
 from perdure.kernel.causal_past import Seen, evidence, find_lacking, may_wait, see
 from perdure.kernel.child_runs import waits_for_child
 from perdure.kernel.decider import Decider, Unknown, in_schedule, sorted_by_schedule
+from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.edges import in_closing_iteration, latest
+from perdure.kernel.flows import close_all, follow
 from perdure.kernel.node_facts import skip
 from perdure.kernel.outcomes import exceed, fail_for_good, fail_join, is_to_be_routed, route_kept
 from perdure.kernel.segments import BlobRef
@@ -36,6 +38,8 @@ def settle(d: Decider) -> None:
     ready: list[Activation] = []
     while True:
         if state.state not in (R.RUNNING, R.PAUSED):
+            if state.streams:
+                follow(d)
             break
         if d.ended:
             loops.close_iterations(d, ready)
@@ -44,6 +48,8 @@ def settle(d: Decider) -> None:
         elif ready:
             waiting, ready = ready, []
             schedule(d, waiting)
+        elif state.streaming and (ready := follow(d)):
+            continue
         elif not d.ended:
             whole = _find_whole(d) if state.loose else []
             if not whole or _is_withdrawn(d, whole):
@@ -275,22 +281,6 @@ def _find_whole(d: Decider) -> list[Activation]:
     return found
 
 
-def send(d: Decider, going: list[Activation]) -> None:
-    if len(going) == 1:
-        d.emit_for(e.NodeScheduled, going[0], attempt=going[0].attempt + 1)
-    elif going:
-        d.emit(e.NodesScheduled, places=tuple(d.place(a, a.attempt + 1) for a in going))
-    for activation in going:
-        d.dispatch(d.state.activations[activation.key])  # a new item of a map is another object since it was emitted
-
-
-def hold_back(d: Decider, held: list[Activation], reason: str, detail: str = "") -> None:
-    if len(held) == 1:
-        d.emit_for(e.NodeHeld, held[0], reason=reason, detail=detail)
-    elif held:
-        d.emit(e.NodesHeld, places=tuple(d.place(a) for a in held), reason=reason)
-
-
 def _guard(d: Decider, ready: list[Activation]) -> tuple[list[Activation], list[Activation]]:
     passed, skipped = [], []
     questions: list[c.Question] = []
@@ -348,6 +338,8 @@ def finish(d: Decider) -> None:
     if d.state.tally.get(N.QUEUED) or d.state.tally.get(N.RUNNING):
         for activation in sorted_by_schedule(d.state, N.QUEUED, N.RUNNING):
             d.stop(activation)
+    if d.state.streams:
+        close_all(d)
     if d.state.ir.compensate_on_failure and compensation.begin(
         d, "failed" if d.state.state is R.FAILING else "cancelled"
     ):

@@ -18,7 +18,7 @@ from perdure.kernel.values import Asked
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 14
+SNAPSHOT_VERSION = 15
 
 _PLAIN = (
     "run_id",
@@ -155,6 +155,9 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
             raise IntegrityError(f"run {state.run_id}: its IR {name} is not at hand")
         state.irs.append(rebase(library[name], *state.irs) if state.irs else library[name])
     state.short = {a.key: None for a in snapshot.activations if a.wants is not None}
+    state.streaming = any(ir.streams for ir in state.irs)
+    held = (a for a in snapshot.activations if a.state is NodeState.HELD and a.reason == "stream")
+    state.unfed = {activation.key: None for activation in held}
     if state.generation > 1:
         state.loose = {key: None for key, activation in state.activations.items() if may_wait(activation)}
     return state

@@ -15,7 +15,7 @@ from perdure.kernel.address import Address
 from perdure.kernel.events import Scope
 from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.values import Asked, AskedChild, Error, Fired, Lent, Money, Reserved, Route, Undo, Wait
+from perdure.kernel.values import Asked, AskedChild, Error, Fired, Flow, Lent, Money, Reserved, Route, Undo, Wait
 from perdure.model.ir import IR, Node
 from perdure.model.money import Usage
 
@@ -216,6 +216,10 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """How often the activation was compensated; part of the idempotency key (rule 3)."""
     resume: NodeState | None = None
     """The state the activation was in when the run ended; a retry goes on from there."""
+    flow: Flow | None = None
+    """The last edition of its stream, if its handler ever yielded."""
+    cursors: dict[str, tuple[int, int]] | None = None
+    """How far the streams it reads were read for the data of its checkpoint. Never changed in place."""
 
     @property
     def key(self) -> Key:
@@ -373,7 +377,8 @@ class State(msgspec.Struct, kw_only=True):
     money: Money = Money()
     lent: dict[str, Lent] = {}
     """What child runs have of the budget, and have used, by id."""
-    streams: dict[str, int] = {}
+    streams: dict[int, int] = {}
+    """The streams that are open: the edition of each, by node."""
     ir_hashes: list[str] = []
 
     closed_approvals: dict[str, None] = {}
@@ -386,6 +391,10 @@ class State(msgspec.Struct, kw_only=True):
     """Activations for which the next decision checks whether they still wait for their past."""
     short: dict[Key, None] = {}
     """Activations that are held because the budget has no room for them; recomputed when needed."""
+    streaming: bool = False
+    """Whether its definition has streams, which no patch changes."""
+    unfed: dict[Key, None] = {}
+    """Activations that are held until the streams they read are open; recomputed when needed."""
     irs: list[IR] = []
     library: dict[str, IR] = {}
     """IRs by hash, which the caller adds before a journal that names them is folded."""

@@ -199,3 +199,29 @@ def with_step(checkpoint: Any, step: str, result: Any) -> dict[str, Any]:
     if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"}:
         return {"data": checkpoint["data"], "steps": {**checkpoint["steps"], step: result}}
     return {"data": checkpoint, "steps": {step: result}}
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """A piece of one port of a stream that is stored: its chunks up to this number, from the piece before it on."""
+
+    port: str
+    upto: int
+    ref: str
+    size: int = 0
+
+
+class PortEnd(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """How much came out of one port of a stream that has ended."""
+
+    port: str
+    chunks: int
+    size: int = 0
+
+
+class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The stream of an activation. An edition is named by the attempt that opened it, and never changes (rule 63)."""
+
+    edition: int
+    state: Literal["open", "end", "failed", "cancelled", "restart"] = "open"
+    parts: tuple[Part, ...] = ()
+    ends: tuple[PortEnd, ...] = ()

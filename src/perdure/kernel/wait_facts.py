@@ -139,16 +139,6 @@ def _item_failed(state: State, event: e.ItemFailed) -> None:
     count_item(state, activation, failed=True)
 
 
-@folds(e.StreamOpened)
-def _stream_opened(state: State, event: e.StreamOpened) -> None:
-    state.put(state.streams, f"{event.node}.{event.port}", event.seq)
-
-
-@folds(e.StreamClosed)
-def _stream_closed(state: State, event: e.StreamClosed) -> None:
-    state.drop(state.streams, f"{event.node}.{event.port}")
-
-
 @folds(e.LimitReached)
 def _nothing(state: State, event: e.Event) -> None:
     """Fold an event that is recorded and changes nothing a decision depends on."""

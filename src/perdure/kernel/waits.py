@@ -10,9 +10,10 @@ from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.child_runs import find_generation
 from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
+from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.money import child_budget, heard_of
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
-from perdure.kernel.settle import finish, hold_back, schedule, send
+from perdure.kernel.settle import finish, schedule
 from perdure.kernel.state import ENDED, OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of
 from perdure.kernel.values import Asked, Error, Wait
 from perdure.model.money import Budget

@@ -33,6 +33,7 @@ BESIDES |= {"run.undelivered"}
 BESIDES |= {"trigger.skipped", "trigger.started", "trigger.ended", "trigger.parked", "trigger.released"}
 BESIDES |= {"trigger.backfilling", "trigger.carried"}
 BESIDES |= {"step.started", "step.released"}
+BESIDES |= {"stream.kept"}
 """What the kernel needs to say besides: late routes, two more batch forms, the turns of loops, approvals handed over, runs that
 cannot be continued, and what becomes of the items of a trigger."""
 
@@ -210,7 +211,7 @@ def test_rule_42_events_are_shown_with_their_header_on_top():
 @pytest.mark.parametrize(
     "event",
     [
-        e.StreamOpened(seq=3, at=1.0, node="a", port="out", counter=1),
+        e.StreamOpened(seq=3, at=1.0, node="a", edition=1, ports=("out",), counter=1),
         e.NodeCheckpointed(seq=3, at=1.0, node="a", data={"page": 2}, counter=1),
     ],
     ids=lambda event: event.type,

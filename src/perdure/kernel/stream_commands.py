@@ -1,0 +1,42 @@
+"""Streams between nodes (rules 61 to 73): when one opens, what breaks it off, and who begins anew then.
+
+The kernel never sees a chunk. An edition is what one attempt yields; it is named by that attempt, and what any reader has read
+of it never changes. So whatever ends that attempt without success ends the edition, and its readers with it.
+"""
+
+from __future__ import annotations
+
+from perdure.kernel import commands as c
+from perdure.kernel import events as e
+from perdure.kernel.attempts import fence
+from perdure.kernel.decider import Decider
+from perdure.kernel.outcomes import fail_attempt
+from perdure.kernel.values import Error
+
+
+def open_stream(d: Decider, command: c.OpenStream) -> None:
+    """Open the stream of an attempt that has begun to yield: its readers may begin (rule 61)."""
+    activation = fence(d, command)
+    if activation is None or d.state.streams.get(activation.node) == command.address.attempt:
+        return
+    spec = d.state.pinned(activation).stream
+    known = () if spec is None else ("out", *spec.ports)
+    if activation.scope or activation.item >= 0 or not set(command.ports) <= set(known):
+        name, ports = d.state.name(activation.node), ", ".join(sorted(set(command.ports) - set(known)))[:200]
+        message = (
+            f"{name} streams from {ports}, which its definition does not have; add stream: {{ports: […]}} to the node"
+        )
+        fail_attempt(d, activation, Error("no_such_port", message), retryable=False)
+        return
+    d.emit_for(e.StreamOpened, activation, edition=command.address.attempt, ports=command.ports, version=2)
+
+
+def keep_stream(d: Decider, command: c.KeepStream) -> None:
+    """Note that a piece of an open stream is stored, once."""
+    activation = fence(d, command)
+    if activation is None or activation.flow is None or d.state.streams.get(activation.node) != command.address.attempt:
+        return
+    part = command.part
+    before = max((one.upto for one in activation.flow.parts if one.port == part.port), default=0)
+    if part.upto > before:
+        d.emit_for(e.StreamKept, activation, edition=command.address.attempt, part=part)
