@@ -225,3 +225,12 @@ async def test_no_pointer_leads_into_what_is_sealed():
     for pointer in (f"/card/{SEALED}", f"/cards/0/{SEALED}"):
         with pytest.raises(NotFound):
             await cut(Contents(None), "t", value, Part(pointer=pointer))
+
+
+async def test_a_node_is_shown_without_its_output_by_its_size(server):
+    run = await server.ok("/runs", {"definition": workflow(transform("a", {"n": [1, 2, 3]})), "wait_seconds": 30})
+    whole = await server.ok(f"/runs/{run['run_id']}/nodes/a")
+    bare = await server.ok(f"/runs/{run['run_id']}/nodes/a?outputs=false")
+    assert whole["output"] == {"n": [1, 2, 3]}
+    assert [("output" in one, one["size"]) for one in (bare, *bare["visits"])] == [(False, len('{"n":[1,2,3]}'))] * 2
+    assert bare["attempts"] == whole["attempts"]

@@ -207,6 +207,62 @@ def test_a_phone_tears_no_word_and_scrolls_what_is_wide(site, page, runs):
     assert frame.evaluate("one => one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX") == "auto"
     over = "all => all.filter(one => one.scrollWidth > one.parentElement.clientWidth).map(one => one.textContent)"
     assert page.locator(".rail span").evaluate_all(over) == []
+    more = page.get_by_role("button", name="More")
+    expect(page.get_by_role("link", name="Triggers")).to_be_hidden()
+    more.click()
+    page.get_by_role("link", name="Triggers").click()
+    expect(page.get_by_role("heading", name="Triggers", exact=True)).to_be_visible()
+    expect(more).to_have_attribute("aria-expanded", "false")
+    page.goto(f"{site.url}/runs/{runs['waiting']}?tab=children")
+    tab = page.get_by_role("tab", name="Children")
+    expect(tab).to_be_in_viewport(ratio=1)
+
+
+def test_a_node_shows_what_it_was_given_what_it_lacks_and_a_large_output_part_by_part(site, page):
+    """A stored value is never loaded whole: a part of it is asked for by its place (scenario 19)."""
+    rows = [{"number": number, "text": "x" * 300} for number in range(1500)]
+    deep: list[Any] = [7]
+    for _ in range(50):
+        deep = [deep]
+    definition = samples.definition_named(
+        "large-values",
+        samples.value("rows", "{{ inputs.rows }}"),
+        samples.value("long", "y" * 300_000, "rows"),
+        samples.value("deep", deep, "rows"),
+        {"id": "other", "type": "wait", "config": {"signal": "go"}},
+        samples.value("joined", "{{ rows.0.number }}", "rows", "other"),
+    )
+    run = site.start(definition, inputs={"rows": rows})
+    wait_until(lambda: site.get(f"/runs/{run}/nodes/deep")["state"] == "completed", "the values are there")
+    page.goto(f"{site.url}/runs/{run}?node=rows")
+    drawer = page.locator("aside.drawer")
+    drawer.get_by_role("button", name="Look through it").click()
+    parts = drawer.get_by_role("group", name="Part of the value")
+    expect(parts).to_contain_text("1,500 entries")
+    parts.get_by_role("button", name="99", exact=False).last.click()
+    expect(parts).to_contain_text("number")
+    expect(parts).to_contain_text("99")
+    expect(drawer.get_by_role("link", name="Download")).to_have_attribute("download", re.compile(r"^[A-Za-z0-9._-]+$"))
+    drawer.get_by_text("Definition", exact=True).click()
+    expect(drawer).to_contain_text("{{ inputs.rows }}")
+    page.goto(f"{site.url}/runs/{run}?node=long")
+    drawer.get_by_role("button", name="Look through it").click()
+    expect(parts).to_contain_text("300,000 characters")
+    parts.get_by_role("button", name="More").click()
+    page.goto(f"{site.url}/runs/{run}?node=deep")
+    expect(drawer).to_contain_text("completed")
+    page.goto(f"{site.url}/runs/{run}?node=joined")
+    expect(drawer.locator(".awaited")).to_contain_text("other")
+    site.post(f"/runs/{run}/signal", {"name": "go"})
+    expect(drawer.locator(".state").first).to_have_text("completed")
+    drawer.get_by_text("Input", exact=True).click()
+    expect(drawer).to_contain_text("Config, as the worker got it")
+    page.goto(f"{site.url}/runs/{run}?tab=journal")
+    first = page.locator(".event", has_text="node.completed").last
+    first.locator(".seq").click()
+    first.locator(".event-ways button.quiet").click()
+    expect(page).to_have_url(re.compile(r"event=\d+"))
+    assert page.locator("*").count() < 3000
 
 
 def test_the_timeline_is_not_called_empty_before_it_is_read(site, page, runs):

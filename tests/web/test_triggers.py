@@ -240,6 +240,14 @@ def test_a_cursor_is_set_back_only_with_a_reason_and_the_name_typed(site, page, 
     expect(do(sheet, "Rewind")).to_contain_text("The cursor is set.")
     close(sheet)
     expect(page.get_by_role("table", name="What happened")).to_contain_text("rows were lost")
+    sheet = open_sheet(page, "Delete")
+    expect(sheet.get_by_role("region", name="What happens next")).to_contain_text("is another trigger")
+    expect(sheet.get_by_role("button", name="Delete", exact=True)).to_have_attribute("aria-disabled", "true")
+    sheet.get_by_label("Type inbox to confirm").fill("inbox")
+    expect(do(sheet, "Delete")).to_contain_text("It is deleted.")
+    sheet.get_by_role("link", name="All triggers").click()
+    expect(page).to_have_url(f"{site.url}/triggers")
+    assert site.client.get("/triggers/inbox").status_code == 404
 
 
 def test_the_calendar_has_what_is_due_what_ran_and_where_clocks_change(site, page):

@@ -187,10 +187,15 @@ class AtPoint(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: Annotated[int, Meta(description="As it was after this event.", ge=1, le=2**53)] | None = None
 
 
+class GetNode(AtPoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    outputs: Annotated[bool, Meta(description="Whether outputs are shown; without, their size is.")] = True
+
+
 @routes.get("/runs/{run_id}/nodes/{node}", READ, s.NodeDetails)
-async def node(call: Call, query: AtPoint) -> Any:
+async def node(call: Call, query: GetNode) -> Any:
     """Get one node of a run, with every visit and its whole output."""
-    return await call.service.runs.node(call.path("run_id"), call.path("node"), at=query.at)
+    runs = call.service.runs
+    return await runs.node(call.path("run_id"), call.path("node"), at=query.at, outputs=query.outputs)
 
 
 class ListSteps(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

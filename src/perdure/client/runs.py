@@ -88,9 +88,11 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         return get("runs", run_id, "nodes", outputs=outputs, limit=limit, cursor=cursor)
 
     @operation
-    def node(self, run_id: str, node: str, *, at: int | None = None) -> Call[v.NodeDetails]:
-        """One node with every visit and its complete output."""
-        return get("runs", run_id, "nodes", node, at=at)
+    def node(
+        self, run_id: str, node: str, *, at: int | None = None, outputs: bool | None = None
+    ) -> Call[v.NodeDetails]:
+        """One node with every visit and its complete output; with `outputs=False`, its size instead."""
+        return get("runs", run_id, "nodes", node, at=at, outputs=outputs)
 
     @listing
     def events(

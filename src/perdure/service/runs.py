@@ -129,13 +129,17 @@ class Runs(RunActions):
             without_outputs(views.values())
         return {"items": views, "next_cursor": next(reversed(views)) if more and views else None}
 
-    async def node(self, run_id: str, node: str, *, at: int | None = None) -> View:
-        """One node with every visit and its complete outputs."""
+    async def node(self, run_id: str, node: str, *, at: int | None = None, outputs: bool = True) -> View:
+        """One node with every visit and its complete outputs; without `outputs`, their sizes."""
         record = await self._tenancy.get_run(run_id)
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         view = node_with_visits(state, node, await self._seen(state, at))
         budget = self._tenancy.budget
         shown = (view, *view["visits"])
+        if not outputs:
+            without_outputs(shown)
+            view["attempts"] = await attempts_of(self._engine, state, view)
+            return view
         if not self._tenancy.owner:
             budget.bytes = _keep_within([one for one in shown if "size" not in one], budget.bytes)
         for one in shown:

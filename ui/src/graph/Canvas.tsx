@@ -74,6 +74,7 @@ function listen(
   let moved = 0;
   const down = (event: PointerEvent) => {
     if (event.button !== 0) return;
+    if (view.jump(event.offsetX, event.offsetY)) return;
     element.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     moved = 0;

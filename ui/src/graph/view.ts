@@ -4,9 +4,11 @@ import { groupOf, MARKS } from "../kit/states.ts";
 import type { NodeView } from "../screens/run/store.ts";
 import { words } from "../words/en.ts";
 import { ICONS } from "./icons.ts";
+import { Minimap } from "./minimap.ts";
 import { type Box, boundsOf, contains, type Drawing, fateOf, Grid, type Rect, type Wire } from "./model.ts";
 import { type Palette, readPalette } from "./palette.ts";
 import { cutToFit } from "./text.ts";
+import { drawHead, drawLabel } from "./wires.ts";
 
 const CELL = 600;
 const MOST_WIRES_FAR = 6000;
@@ -15,7 +17,6 @@ const MOST_SCALE = 3;
 /** What a stack shows of its nodes. */
 const LOUDEST: readonly string[] = "failed parked running queued retrying held waiting pending".split(" ");
 const SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Open Sans", sans-serif';
-const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 export class GraphView {
   readonly #canvas: HTMLCanvasElement;
@@ -28,6 +29,7 @@ export class GraphView {
   #paths = new Map<Wire, Path2D>();
   #byId = new Map<string, Box>();
   #icons = new Map<string, Path2D>();
+  readonly #map = new Minimap();
   #palette: Palette;
   #scale = 1;
   #x = 0;
@@ -59,6 +61,7 @@ export class GraphView {
       for (const member of box.members) this.#byId.set(member, box);
     }
     for (const wire of drawing.wires) this.#wires.add(wire, boundsOf(wire));
+    this.#map.show(drawing);
     if (!this.#touched) this.fit();
     this.redraw();
   }
@@ -93,7 +96,6 @@ export class GraphView {
     const { width, height } = this.#drawing;
     if (!width || !clientWidth) return;
     const fitting = Math.min((clientWidth - 24) / width, (clientHeight - 24) / height, 1.15);
-    // A graph that would be too small to read begins at its start, at a size that can be read.
     this.#scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, fitting));
     this.#x = (clientWidth - width * this.#scale) / 2;
     this.#y = Math.max(12, (clientHeight - height * this.#scale) / 2);
@@ -173,6 +175,20 @@ export class GraphView {
     const boxes = this.#boxes.find(view);
     if (this.#scale < 0.4) this.#drawFar(boxes);
     else for (const box of boxes) this.#drawBox(box);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const { clientWidth: width, clientHeight: height } = this.#canvas;
+    this.#map.draw(pen, { width, height }, view, this.#palette, (box) => this.#stateOf(box));
+  }
+
+  /** Where the small map of the whole is under the pointer, that part comes into the middle. */
+  jump(x: number, y: number): boolean {
+    const wanted = this.#map.at(x, y);
+    if (!wanted) return false;
+    this.#x = this.#canvas.clientWidth / 2 - wanted.x * this.#scale;
+    this.#y = this.#canvas.clientHeight / 2 - wanted.y * this.#scale;
+    this.#touched = true;
+    this.redraw();
+    return true;
   }
 
   #pathOf(wire: Wire): Path2D {
@@ -202,8 +218,9 @@ export class GraphView {
       pen.lineWidth = (fate === "taken" ? 2 : 1.4) * (far ? 1.6 : 1);
       pen.setLineDash(wire.kind === "failure" ? [5, 4] : wire.kind === "back" ? [2, 4] : []);
       pen.stroke(this.#pathOf(wire));
-      if (!far) this.#drawHead(wire, colour);
-      if (this.#scale >= 0.55 && wire.label && wire.label_place) this.#drawLabel(wire.label, wire.label_place);
+      if (!far) drawHead(pen, wire, colour);
+      if (this.#scale >= 0.55 && wire.label && wire.label_place)
+        drawLabel(pen, wire.label, wire.label_place, this.#palette);
     }
     pen.setLineDash([]);
     pen.globalAlpha = 1;
@@ -217,47 +234,6 @@ export class GraphView {
   #wireColour(wire: Wire, fate: Fate): string {
     if (fate === "taken") return wire.kind === "failure" ? this.#palette.failure : this.#palette.choice;
     return this.#palette.arrow;
-  }
-
-  #drawHead(wire: Wire, colour: string): void {
-    const last = wire.line.curves.at(-1);
-    const [endX = 0, endY = 0] = last?.[2] ?? [];
-    const before = [last?.[1], last?.[0], wire.line.curves.at(-2)?.[2], wire.line.start];
-    const [fromX = 0, fromY = 0] = before.find((point) => point && (point[0] !== endX || point[1] !== endY)) ?? [];
-    const length = Math.hypot(endX - fromX, endY - fromY) || 1;
-    const [dx, dy] = [(endX - fromX) / length, (endY - fromY) / length];
-    const pen = this.#pen;
-    pen.fillStyle = colour;
-    pen.beginPath();
-    pen.moveTo(endX, endY);
-    pen.lineTo(endX - dx * 8 - dy * 3.6, endY - dy * 8 + dx * 3.6);
-    pen.lineTo(endX - dx * 8 + dy * 3.6, endY - dy * 8 - dx * 3.6);
-    pen.closePath();
-    pen.fill();
-  }
-
-  #drawLabel(label: string, at: Rect): void {
-    const pen = this.#pen;
-    pen.setLineDash([]);
-    pen.fillStyle = this.#palette.ground;
-    pen.strokeStyle = this.#palette.line;
-    pen.lineWidth = 1;
-    pen.beginPath();
-    pen.roundRect(at.x, at.y, at.width, at.height, 5);
-    pen.fill();
-    pen.stroke();
-    pen.fillStyle = this.#palette.choice;
-    pen.font = `10.5px ${MONO}`;
-    pen.textAlign = "center";
-    const lines = label.split("\n");
-    const height = (at.height - 6) / Math.max(1, Math.round((at.height - 6) / 14));
-    for (const [index, line] of lines.entries())
-      pen.fillText(
-        cutToFit(this.#pen, line, at.width - 8),
-        at.x + at.width / 2,
-        at.y + 3 + height * (index + 0.5) + 3.8,
-      );
-    pen.textAlign = "start";
   }
 
   #stateOf(box: Box): string {

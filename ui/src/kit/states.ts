@@ -20,6 +20,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   failed: "bad",
   failing: "bad",
   crashed: "bad",
+  quarantined: "bad",
   cancelled: "stopped",
   cancelling: "stopped",
   handed_back: "stopped",

@@ -28,6 +28,8 @@ const ADMIN = "M8 2l5 2v4c0 3-2 5-5 6-3-1-5-3-5-6V4z";
 const SETTINGS = "M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6M10 3.500v3M6 9.500v3";
 const SEARCH = "M7 2.500a4.500 4.500 0 1 0 0 9 4.500 4.500 0 1 0 0-9M10.500 10.500l3 3";
 
+const MORE = "M3 8h.1M8 8h.1M13 8h.1";
+
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
 /** Seconds to the next try after the server went silent; screens that ask again and again say so here. */
@@ -116,11 +118,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         <Rail path="/runs" icon={RUNS} label={words.nav.runs} />
         <Rail path="/workflows" icon={WORKFLOWS} label={words.nav.workflows} />
         <Rail path="/approvals" icon={APPROVALS} label={words.nav.approvals} count={overview.value?.approvals} />
-        <Rail path="/dead-letters" icon={LETTERS} label={words.nav.letters} count={overview.value?.dead_letters} />
-        <Rail path="/workers" also="/queues" icon={WORKERS} label={words.nav.workers} />
-        <Rail path="/triggers" also="/schedules" icon={TRIGGERS} label={words.nav.triggers} />
-        <Rail path="/admin/keys" also="/admin" icon={ADMIN} label={words.nav.admin} />
-        <Rail path="/settings" icon={SETTINGS} label={words.nav.settings} />
+        <More onHelp={() => (help.value = true)} />
       </nav>
       <Banners />
       <main id="content" tabIndex={-1}>
@@ -129,6 +127,56 @@ export function Shell({ children }: { children: ComponentChildren }) {
       {place.value.path !== "/login" && <Finder />}
       {help.value && <Help onClose={() => (help.value = false)} />}
     </>
+  );
+}
+
+/** The screens that a phone has no room for in one line: they open above it. Elsewhere they stand with the others. */
+function More({ onHelp }: { onHelp: () => void }) {
+  const open = useSignal(false);
+  const where = place.value.path;
+  useEffect(() => {
+    open.value = false;
+  }, [where]);
+  useEffect(() => {
+    if (!open.value) return;
+    const leave = (event: Event) => {
+      const isInside = event.target instanceof Element && event.target.closest(".more") !== null;
+      if (event instanceof KeyboardEvent ? event.key === "Escape" : !isInside) open.value = false;
+    };
+    document.addEventListener("pointerdown", leave);
+    document.addEventListener("keydown", leave);
+    return () => {
+      document.removeEventListener("pointerdown", leave);
+      document.removeEventListener("keydown", leave);
+    };
+  }, [open.value]);
+  const letters = overview.value?.dead_letters;
+  const isHere = ["/dead-letters", "/workers", "/queues", "/triggers", "/schedules", "/admin", "/settings"].some(
+    (one) => where === one || where.startsWith(`${one}/`),
+  );
+  return (
+    <div class="more">
+      <button
+        type="button"
+        class="more-button"
+        aria-expanded={open.value}
+        data-here={isHere || undefined}
+        onClick={() => (open.value = !open.value)}
+      >
+        <Icon path={MORE} />
+        <span>{words.nav.more}</span> {letters?.total ? <b class="number">{number(letters.total)}</b> : null}
+      </button>
+      <div class={open.value ? "more-screens open" : "more-screens"}>
+        <Rail path="/dead-letters" icon={LETTERS} label={words.nav.letters} count={letters} />
+        <Rail path="/workers" also="/queues" icon={WORKERS} label={words.nav.workers} />
+        <Rail path="/triggers" also="/schedules" icon={TRIGGERS} label={words.nav.triggers} />
+        <Rail path="/admin/keys" also="/admin" icon={ADMIN} label={words.nav.admin} />
+        <Rail path="/settings" icon={SETTINGS} label={words.nav.settings} />
+        <button type="button" class="more-help" onClick={onHelp}>
+          {words.top.keys}
+        </button>
+      </div>
+    </div>
   );
 }
 

@@ -37,6 +37,7 @@ export const words = {
     title: "Actions",
     label: "What can be done with this run",
     past: "Only the present of a run can be changed.",
+    patch: "Patch its definition",
   },
   rerunHere: "Rerun from here",
   /** The verb on the button of each action. */

@@ -40,7 +40,7 @@ export const words = {
   },
   failures: (count: number) => many(count, "failure in a row", "failures in a row"),
   facts: {
-    revision: (count: number) => `revision ${number(count)}`,
+    revision: (count: number) => `Revision ${number(count)}`,
     when: "When",
     overlap: "While a run is open",
     catchup: "Missed while nothing ran",
@@ -169,6 +169,7 @@ export const words = {
     test: "Test",
     requeue: "Requeue",
     discard: "Discard",
+    delete: "Delete",
   },
   titles: {
     fire: (name: string) => `Fire ${name} now`,
@@ -179,6 +180,7 @@ export const words = {
     test: (name: string) => `Test ${name}`,
     requeue: (item: string) => `Requeue item ${item}`,
     discard: (item: string) => `Discard item ${item}`,
+    delete: (name: string) => `Delete ${name}`,
   },
   does: {
     fire: "One run is started now, by hand, beside those that come by themselves.",
@@ -189,6 +191,15 @@ export const words = {
     test: "See what it would make of an item. Nothing is started and nothing written.",
     requeue: "The item starts its run after all, mapped by the trigger as it is now.",
     discard: "The item is given up: it starts no run.",
+    delete: "It ends for good. To stop it for a while, pause it.",
+  },
+  remove: {
+    none: "Nothing waits in it.",
+    waiting: (count: number) => `${many(count, "item that waits starts", "items that wait start")} no run.`,
+    open: (count: number) => `${many(count, "run", "runs")} that it started ${count === 1 ? "goes" : "go"} on.`,
+    parked: (count: number) => `${many(count, "parked item is", "parked items are")} given up.`,
+    again: "Another one of the same name is another trigger: it knows nothing of what came before.",
+    needed: "Type its name.",
   },
   off: {
     paused: "It is paused already.",
@@ -294,6 +305,7 @@ export const words = {
     rewind: "The cursor is set. What is behind it comes with the next look at the source.",
     requeue: "It is queued again; below stands what becomes of it.",
     discard: "It is given up.",
+    deleted: "It is deleted.",
   },
   month: {
     title: "Calendar of schedules",

@@ -111,54 +111,56 @@ function Table({ items }: { items: Entry[] }) {
   const { columns } = operators.admin.audit;
   const open = useSignal<number | undefined>(undefined);
   return (
-    <table class="ops-table">
-      <caption class="hidden">{operators.admin.parts.audit}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{columns.seq}</th>
-          <th scope="col">{columns.at}</th>
-          <th scope="col">{columns.principal}</th>
-          <th scope="col">{columns.action}</th>
-          <th scope="col">{columns.object}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {items.map((one) => (
-          <>
-            <tr key={one.seq}>
-              <td>
-                <button
-                  type="button"
-                  class="disclose number"
-                  aria-expanded={open.value === one.seq}
-                  onClick={() => (open.value = open.value === one.seq ? undefined : one.seq)}
-                >
-                  {number(one.seq)}
-                </button>
-              </td>
-              <td>
-                <Moment at={one.at} />
-              </td>
-              <td>
-                <Foreign text={one.principal} />
-              </td>
-              <td>
-                <code>{one.action}</code>
-              </td>
-              <td>
-                <Foreign text={one.object} className="id" />
-              </td>
-            </tr>
-            {open.value === one.seq && (
-              <tr class="opened">
-                <td colSpan={5}>
-                  <Json value={{ ...one.detail, request_id: one.request_id, hash: one.hash }} />
+    <div class="scroller" role="group" aria-label={operators.admin.parts.audit} tabIndex={0}>
+      <table class="ops-table">
+        <caption class="hidden">{operators.admin.parts.audit}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{columns.seq}</th>
+            <th scope="col">{columns.at}</th>
+            <th scope="col">{columns.principal}</th>
+            <th scope="col">{columns.action}</th>
+            <th scope="col">{columns.object}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((one) => (
+            <>
+              <tr key={one.seq}>
+                <td>
+                  <button
+                    type="button"
+                    class="disclose number"
+                    aria-expanded={open.value === one.seq}
+                    onClick={() => (open.value = open.value === one.seq ? undefined : one.seq)}
+                  >
+                    {number(one.seq)}
+                  </button>
+                </td>
+                <td>
+                  <Moment at={one.at} />
+                </td>
+                <td>
+                  <Foreign text={one.principal} />
+                </td>
+                <td>
+                  <code>{one.action}</code>
+                </td>
+                <td>
+                  <Foreign text={one.object} className="id" />
                 </td>
               </tr>
-            )}
-          </>
-        ))}
-      </tbody>
-    </table>
+              {open.value === one.seq && (
+                <tr class="opened">
+                  <td colSpan={5}>
+                    <Json value={{ ...one.detail, request_id: one.request_id, hash: one.hash }} />
+                  </td>
+                </tr>
+              )}
+            </>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

@@ -11,7 +11,7 @@ import { onKeys } from "../../shell/keys.ts";
 import { lacks, readMe } from "../../shell/me.ts";
 import { words } from "../../words/actions.ts";
 import { papers } from "../../words/papers.ts";
-import type { RunStore, RunView } from "./store.ts";
+import { hasEnded, type RunStore, type RunView } from "./store.ts";
 import { type ActionName, type Wish, wish } from "./wish.ts";
 
 const ORDER: readonly ActionName[] = ["retry", "resume", "pause", "cancel", "rerun", "signal", "rollback", "force"];
@@ -159,9 +159,15 @@ function Menu({ store, off, onClose, onChoose }: MenuProps) {
 
 /** What changes nothing: the run on paper, as a file, and beside the one it was made from. */
 function Ways({ store }: { store: RunStore }) {
-  const origin = store.run.value?.origin;
+  const run = store.run.value;
+  const origin = run?.origin;
   return (
     <p class="menu-ways">
+      {run && !hasEnded(run) && lacks("runs:patch", "workflows:write") === undefined && (
+        <a class="narrow-only" href={href(`/runs/${encodeURIComponent(store.runId)}/edit`)}>
+          {words.menu.patch}
+        </a>
+      )}
       <a href={href(`/runs/${encodeURIComponent(store.runId)}/print`)}>{papers.print.way}</a>
       <a
         href={addressOf("GET /api/v1/runs/{run_id}/export", { path: { run_id: store.runId } })}

@@ -7,8 +7,10 @@ import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change } from "../../router.ts";
 import { words } from "../../words/en.ts";
+import { Awaited, Definition, Input } from "./Given.tsx";
 import { Logs } from "./Logs.tsx";
 import { NodeActions } from "./NodeActions.tsx";
+import { Output } from "./Parts.tsx";
 import type { RunStore } from "./store.ts";
 
 type Details = Schemas["NodeDetails"];
@@ -20,7 +22,7 @@ export function Drawer({ store, node }: { store: RunStore; node: string }) {
   const path = { run_id: store.runId, node };
   const at = store.at.value;
   const details = useLoad(`${node} ${at === undefined ? `now ${store.readings.value}` : at}`, (signal) =>
-    call("GET /api/v1/runs/{run_id}/nodes/{node}", { path, query: { at }, signal }),
+    call("GET /api/v1/runs/{run_id}/nodes/{node}", { path, query: { at, outputs: false }, signal }),
   );
   const shown = useRef<Details | undefined>(undefined);
   shown.current = details.data.value ?? shown.current;
@@ -57,7 +59,6 @@ export function Drawer({ store, node }: { store: RunStore; node: string }) {
 
 function Content({ store, node, found }: { store: RunStore; node: string; found: Details }) {
   const text = words.run.drawer;
-  const hasOutput = found.output !== undefined && (found.output !== null || !found.error);
   const why = store.at.value === undefined ? store.why.value.get(node) : undefined;
   return (
     <>
@@ -82,6 +83,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
           <p>
             <Foreign text={why} />
           </p>
+          <Awaited store={store} node={node} />
         </section>
       )}
       {found.error && (
@@ -98,10 +100,15 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
       )}
       <section>
         <h3>
-          {text.output} {hasOutput && <CopyButton text={`{{ ${node} }}`} label={text.template} />}
+          {text.output} {found.size !== undefined && <CopyButton text={`{{ ${node} }}`} label={text.template} />}
         </h3>
-        {!hasOutput ? <p class="soft">{text.noOutput}</p> : <Json value={found.output} copy />}
+        <Output
+          where={{ runId: store.runId, node, of: "output", at: store.at.value }}
+          size={found.size}
+          turn={`${found.visit} ${found.attempt} ${found.state} ${found.size}`}
+        />
       </section>
+      <Input store={store} node={node} />
       <section>
         <h3>{text.attempts}</h3>
         {found.attempts.length === 0 ? <p class="soft">{text.noAttempts}</p> : <Attempts attempts={found.attempts} />}
@@ -110,6 +117,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
         <h3>{text.logs}</h3>
         <Logs runId={store.runId} store={store} node={node} />
       </section>
+      <Definition store={store} node={node} />
     </>
   );
 }

@@ -1,7 +1,8 @@
 // The graph of the run, with its outline beside it.
 import { useComputed, useSignal } from "@preact/signals";
+import type { RefObject } from "preact";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { call, Refused } from "../../api/call.ts";
+import { addressOf, call, Refused } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Canvas } from "../../graph/Canvas.tsx";
 import { type Graph, neighbours, toDrawing } from "../../graph/drawing.ts";
@@ -43,6 +44,7 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   const focused = useSignal("");
   const hidden = useSignal(matchMedia("(max-width: 639px)").matches);
   const find = useRef<HTMLInputElement>(null);
+  const whole = useRef<HTMLDivElement>(null);
   useLayoutEffect(
     () =>
       onKeys({
@@ -72,9 +74,9 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
     }
   };
   return (
-    <div class="graph">
-      <div class="bar">
-        <label class="grow">
+    <div class="graph" ref={whole}>
+      <div class={hidden.value ? "graph-body alone" : "graph-body"}>
+        <label class="graph-find">
           <span class="hidden">{text.find}</span>
           <input
             ref={find}
@@ -86,31 +88,6 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
             }}
           />
         </label>
-        <div class="group">
-          <button type="button" aria-label={text.zoomOut} title={text.zoomOut} onClick={() => view.current?.zoom(0.8)}>
-            −
-          </button>
-          <button type="button" aria-label={text.zoomIn} title={text.zoomIn} onClick={() => view.current?.zoom(1.25)}>
-            +
-          </button>
-          <button type="button" onClick={() => view.current?.actualSize()}>
-            {text.actual}
-          </button>
-          <button type="button" onClick={() => view.current?.fit()}>
-            {text.fit}
-          </button>
-        </div>
-        <button
-          type="button"
-          onClick={() => change({ direction: (graph?.direction ?? "right") === "right" ? "down" : "right" })}
-        >
-          {text.directions[(graph?.direction ?? "right") === "right" ? "down" : "right"]}
-        </button>
-        <button type="button" aria-expanded={!hidden.value} onClick={() => (hidden.value = !hidden.value)}>
-          {text.outline}
-        </button>
-      </div>
-      <div class={hidden.value ? "graph-body alone" : "graph-body"}>
         {!hidden.value && (
           <Outline
             ids={ids}
@@ -141,8 +118,72 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
           ) : (
             <Problem error={loaded.error.value} onRetry={loaded.reload} />
           )}
+          <Tools
+            store={store}
+            view={view}
+            direction={graph?.direction ?? "right"}
+            outline={!hidden.value}
+            onOutline={() => (hidden.value = !hidden.value)}
+            onWhole={() =>
+              void (document.fullscreenElement ? document.exitFullscreen() : whole.current?.requestFullscreen())
+            }
+          />
         </div>
       </div>
+    </div>
+  );
+}
+
+interface ToolsGiven {
+  store: RunStore;
+  view: RefObject<GraphView | null>;
+  direction: Graph["direction"];
+  outline: boolean;
+  onOutline: () => void;
+  onWhole: () => void;
+}
+
+/** What moves the picture, over it: the picture has the room. */
+function Tools({ store, view, direction, outline, onOutline, onWhole }: ToolsGiven) {
+  const text = words.run.graph;
+  const other = direction === "right" ? "down" : "right";
+  return (
+    <div class="graph-tools" role="toolbar" aria-label={text.tools}>
+      <div class="group">
+        <button type="button" aria-label={text.zoomOut} title={text.zoomOut} onClick={() => view.current?.zoom(0.8)}>
+          −
+        </button>
+        <button type="button" aria-label={text.zoomIn} title={text.zoomIn} onClick={() => view.current?.zoom(1.25)}>
+          +
+        </button>
+        <button type="button" class="wide-only" onClick={() => view.current?.actualSize()}>
+          {text.actual}
+        </button>
+        <button type="button" onClick={() => view.current?.fit()}>
+          {text.fit}
+        </button>
+      </div>
+      <button type="button" aria-expanded={outline} onClick={onOutline}>
+        {text.outline}
+      </button>
+      <button type="button" onClick={() => change({ direction: other })}>
+        {text.directions[other]}
+      </button>
+      <a
+        class="button wide-only"
+        href={addressOf("GET /api/v1/runs/{run_id}/graph.svg", {
+          path: { run_id: store.runId },
+          query: { direction },
+        })}
+        download={`${store.runId.replaceAll(/[^A-Za-z0-9._-]/g, "_")}.svg`}
+      >
+        {text.picture}
+      </a>
+      {document.fullscreenEnabled && (
+        <button type="button" class="wide-only" onClick={onWhole}>
+          {text.whole}
+        </button>
+      )}
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { useWindow } from "../../kit/window.ts";
 import { change, place } from "../../router.ts";
 import { number, words } from "../../words/en.ts";
 import type { RunEvent } from "./events.ts";
+import { saidOf } from "./said.ts";
 import type { RunStore } from "./store.ts";
 
 const ROW = 36;
@@ -83,6 +84,15 @@ function Events({ store, count, numberAt }: { store: RunStore; count: number; nu
     () => store.events.want(Math.min(first, end), Math.max(first, end)),
     [first, end, store.events.error.value],
   );
+  // An address that names an event leads to it.
+  const named = Number(place.value.query.get("event") ?? 0);
+  useEffect(() => {
+    if (!named || !count || named > store.events.last.peek()) return;
+    open.value = new Set([...open.peek(), named]);
+    const row = Math.abs(named - numberAt(0));
+    const top = (list.current?.getBoundingClientRect().top ?? 0) + scrollY;
+    scrollTo(0, Math.max(0, top + row * ROW - innerHeight / 3));
+  }, [named, count > 0]);
   const toggle = (seq: number) => {
     const next = new Set(open.value);
     if (!next.delete(seq)) next.add(seq);
@@ -146,9 +156,8 @@ function Row({ store, event, open, onToggle }: RowGiven) {
         ) : (
           <span />
         )}
-        <span class="soft said">
-          {event.attempt !== undefined && event.attempt > 1 && text.attempt(event.attempt)}{" "}
-          {typeof event.item === "number" && text.item(event.item)}
+        <span class="soft event-said">
+          <Foreign text={saidOf(event)} />
         </span>
       </div>
       {open && <Content store={store} event={event} />}
@@ -172,7 +181,18 @@ function Content({ store, event }: { store: RunStore; event: RunEvent }) {
         </button>
         {event.cause && (
           <span class="soft">
-            {text.cause} <Foreign text={event.cause} />
+            {text.cause}{" "}
+            {/^\d{1,15}$/.test(event.cause) ? (
+              <button
+                type="button"
+                class="quiet"
+                onClick={() => change({ event: event.cause ?? undefined, q: undefined })}
+              >
+                {text.causeEvent(Number(event.cause))}
+              </button>
+            ) : (
+              <Foreign text={event.cause} />
+            )}
           </span>
         )}
       </p>

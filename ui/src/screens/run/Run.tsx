@@ -130,6 +130,7 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
             aria-controls="panel"
             tabIndex={one === tab ? 0 : -1}
             onClick={() => choose(one)}
+            ref={one === tab ? keepInView : undefined}
             onKeyDown={(event) => moveTab(event, one, choose)}
           >
             {words.run.tabs[one]}
@@ -150,6 +151,13 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
       <ActionSheets store={store} run={run} />
     </section>
   );
+}
+
+/** On a narrow screen the line of tabs scrolls: the one that is open is seen. */
+function keepInView(tab: HTMLElement | null): void {
+  const line = tab?.parentElement;
+  if (tab && line && line.scrollWidth > line.clientWidth)
+    line.scrollLeft = tab.offsetLeft - (line.clientWidth - tab.offsetWidth) / 2;
 }
 
 function moveTab(event: KeyboardEvent, tab: Tab, choose: (tab: Tab) => void): void {
@@ -259,12 +267,12 @@ function PatchWay({ runId }: { runId: string }) {
   const why = lacks("runs:patch", "workflows:write");
   if (why === undefined)
     return (
-      <a class="button" href={href(`/runs/${encodeURIComponent(runId)}/edit`)}>
+      <a class="button patch-way" href={href(`/runs/${encodeURIComponent(runId)}/edit`)}>
         {words.run.patch}
       </a>
     );
   return (
-    <button type="button" disabled title={why}>
+    <button type="button" class="patch-way" disabled title={why}>
       {words.run.patch}
     </button>
   );

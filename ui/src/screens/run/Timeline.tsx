@@ -11,6 +11,7 @@ import { clockWithMilliseconds, shownDuration, zone } from "../../kit/time.ts";
 import { change, place } from "../../router.ts";
 import { theme } from "../../shell/theme.ts";
 import { words } from "../../words/en.ts";
+import { said } from "../../words/journal.ts";
 import type { RunStore } from "./store.ts";
 
 const ROWS = 500;
@@ -234,7 +235,7 @@ function BarRow({ chart, bar }: { chart: Chart; bar: Bar }) {
         <button type="button" class="quiet" onClick={() => change({ node: lane.node })}>
           <Foreign text={words.run.timeline.lane(lane)} />
         </button>
-        {bar.attempt > 1 && <span class="soft">{words.run.journal.attempt(bar.attempt)}</span>}
+        {bar.attempt > 1 && <span class="soft">{said.attempt(bar.attempt)}</span>}
       </td>
       <td>{words.states[bar.doing] ?? bar.doing}</td>
       <td class="number">{clockWithMilliseconds(bar.from / 1000, zone.value)}</td>

@@ -1,4 +1,5 @@
 // What went into the run, what came out of it, and what each node gave.
+import { useSignal } from "@preact/signals";
 import { call } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading, StateMark } from "../../kit/basics.tsx";
@@ -6,6 +7,7 @@ import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change } from "../../router.ts";
 import { words } from "../../words/en.ts";
+import { Output, Stored, type Whereabouts } from "./Parts.tsx";
 import { hasEnded, type RunStore, type RunView } from "./store.ts";
 
 const NODES = 100;
@@ -17,7 +19,7 @@ const isNothing = (value: unknown): boolean =>
 async function read(store: RunStore, at: number | undefined, signal: AbortSignal) {
   const path = { run_id: store.runId };
   if (at === undefined) {
-    const query = { outputs: true, limit: NODES };
+    const query = { outputs: false, limit: NODES };
     const page = await call("GET /api/v1/runs/{run_id}/nodes", { path, query, signal });
     return { run: undefined, items: page.items };
   }
@@ -31,14 +33,19 @@ export function Values({ store, run: now }: { store: RunStore; run: RunView }) {
   const again = at === undefined ? store.readings.value : 0;
   const loaded = useLoad(`${store.runId} ${at ?? "now"}`, (signal) => read(store, at, signal), again);
   const run = loaded.data.value?.run ?? now;
-  const nodes = loaded.data.value?.items.filter((item) => item.output !== undefined);
+  const nodes = loaded.data.value?.items.filter((item) => item.output !== undefined || item.size !== undefined);
   return (
     <div class="values">
-      <Block title={text.inputs} value={run.inputs} none={text.none} />
+      <Block title={text.inputs} value={run.inputs} none={text.none} where={{ runId: store.runId, of: "inputs" }} />
       {run.error ? (
         <Block title={text.error} value={run.error} none={text.none} />
       ) : (
-        <Block title={text.outputs} value={run.outputs} none={hasEnded(run) ? text.none : text.notYet} />
+        <Block
+          title={text.outputs}
+          value={run.outputs}
+          none={hasEnded(run) ? text.none : text.notYet}
+          where={{ runId: store.runId, of: "outputs" }}
+        />
       )}
       <section class="card">
         <h2>{text.nodes}</h2>
@@ -49,28 +56,59 @@ export function Values({ store, run: now }: { store: RunStore; run: RunView }) {
         ) : nodes.length === 0 ? (
           <p class="soft">{text.noOutput}</p>
         ) : (
-          nodes.map((item) => (
-            <details key={item.node} class="node-value" open={nodes.length <= 12}>
-              <summary>
-                <Foreign text={item.node} className="id" /> <StateMark state={item.state} small />
-              </summary>
-              <Json value={item.output} copy />
-              <button type="button" class="quiet" onClick={() => change({ node: item.node })}>
-                {words.run.why.open}
-              </button>
-            </details>
-          ))
+          nodes.map((item) => <NodeValue key={item.node} store={store} item={item} at={at} open={nodes.length <= 12} />)
         )}
       </section>
     </div>
   );
 }
 
-function Block({ title, value, none }: { title: string; value: unknown; none: string }) {
+interface Given {
+  store: RunStore;
+  item: { node: string; state: string; visit: number; attempt: number; output?: unknown; size?: number };
+  at: number | undefined;
+  open: boolean;
+}
+
+function NodeValue({ store, item, at, open }: Given) {
+  const isOpen = useSignal(open);
+  const where = { runId: store.runId, node: item.node, of: "output", at } as const;
+  return (
+    <details class="node-value" open={open} onToggle={(event) => (isOpen.value = event.currentTarget.open)}>
+      <summary>
+        <Foreign text={item.node} className="id" /> <StateMark state={item.state} small />
+      </summary>
+      {isOpen.value &&
+        (item.output !== undefined ? (
+          <Stored value={item.output} where={where} />
+        ) : (
+          <Output where={where} size={item.size} turn={`${item.visit} ${item.attempt} ${item.state} ${item.size}`} />
+        ))}
+      <button type="button" class="quiet" onClick={() => change({ node: item.node })}>
+        {words.run.why.open}
+      </button>
+    </details>
+  );
+}
+
+interface Shown {
+  title: string;
+  value: unknown;
+  none: string;
+  where?: Whereabouts;
+}
+
+function Block({ title, value, none, where }: Shown) {
   return (
     <section class="card">
       <h2>{title}</h2>
-      {isNothing(value) ? <p class="soft">{none}</p> : <Json value={value} copy />}
+      {isNothing(value) ? (
+        <p class="soft">{none}</p>
+      ) : where ? (
+        <Stored value={value} where={where} />
+      ) : (
+        <Json value={value} copy />
+      )}
     </section>
   );
 }

@@ -106,6 +106,7 @@ function Body({ trigger, onAsk }: { trigger: Trigger; onAsk: (asking: Asking) =>
 
 function Buttons({ trigger, onAsk }: { trigger: Trigger; onAsk: (asking: Asking) => void }) {
   const verbs: readonly Verb[] = [
+    "delete",
     ...(trigger.kind === "schedule" ? (["backfill"] as const) : []),
     ...(whyNot("rewind", trigger) === undefined ? (["rewind"] as const) : []),
     "test",
@@ -116,7 +117,8 @@ function Buttons({ trigger, onAsk }: { trigger: Trigger; onAsk: (asking: Asking)
   return (
     <div class="letter-buttons">
       {verbs.map((verb) => {
-        const off = (verb === "test" ? undefined : lacking) ?? whyNot(verb, trigger);
+        const needed = verb === "delete" ? lacks("workflows:write") : lacking;
+        const off = (verb === "test" ? undefined : needed) ?? whyNot(verb, trigger);
         return (
           <button
             key={verb}

@@ -48,6 +48,8 @@ export function doingOf(verb: Verb, name: string, body: Body, item?: number): Do
         ],
         python: ["triggers.rewind", [name, body.cursor, body.reason], { again: body.again }],
       };
+    case "delete":
+      return { method: "DELETE", path: place, command, python: ["triggers.delete", [name], {}] };
     case "requeue":
     case "discard":
       return {

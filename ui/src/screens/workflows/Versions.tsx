@@ -26,67 +26,69 @@ export function Versions({ name }: { name: string }) {
   const from = before.value || (found.items[1]?.version ?? 0);
   return (
     <>
-      <table class="plain-table">
-        <thead>
-          <tr>
-            <th scope="col">{text.columns.version}</th>
-            <th scope="col">{text.columns.at}</th>
-            <th scope="col" class="wide-only">
-              {text.columns.by}
-            </th>
-            <th scope="col">{text.columns.reason}</th>
-            <th scope="col" class="right">
-              {text.columns.open}
-            </th>
-            <th scope="col">{text.columns.compare}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {found.items.map((one) => (
-            <tr key={one.version}>
-              <td>
-                <button
-                  type="button"
-                  class="quiet"
-                  onClick={() => change({ version: String(one.version), tab: undefined })}
-                >
-                  {words.versionOf(one.version)}
-                </button>
-              </td>
-              <td>
-                <Moment at={one.registered_at} />
-              </td>
-              <td class="wide-only">
-                <Foreign text={one.by} />
-              </td>
-              <td>{one.reason ? <Foreign text={one.reason} /> : <span class="soft">{words.noReason}</span>}</td>
-              <td class="right number">{number(open.get(one.version) ?? 0)}</td>
-              <td class="compare-cell">
-                <label class="check">
-                  <input
-                    type="radio"
-                    name="before"
-                    aria-label={text.before(one.version)}
-                    checked={from === one.version}
-                    onChange={() => (before.value = one.version)}
-                  />
-                  {text.from}
-                </label>
-                <label class="check">
-                  <input
-                    type="radio"
-                    name="after"
-                    aria-label={text.after(one.version)}
-                    checked={to === one.version}
-                    onChange={() => (after.value = one.version)}
-                  />
-                  {text.to}
-                </label>
-              </td>
+      <div class="scroller" role="group" aria-label={words.tabs.versions} tabIndex={0}>
+        <table class="plain-table">
+          <thead>
+            <tr>
+              <th scope="col">{text.columns.version}</th>
+              <th scope="col">{text.columns.at}</th>
+              <th scope="col" class="wide-only">
+                {text.columns.by}
+              </th>
+              <th scope="col">{text.columns.reason}</th>
+              <th scope="col" class="right">
+                {text.columns.open}
+              </th>
+              <th scope="col">{text.columns.compare}</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {found.items.map((one) => (
+              <tr key={one.version}>
+                <td>
+                  <button
+                    type="button"
+                    class="quiet"
+                    onClick={() => change({ version: String(one.version), tab: undefined })}
+                  >
+                    {words.versionOf(one.version)}
+                  </button>
+                </td>
+                <td>
+                  <Moment at={one.registered_at} />
+                </td>
+                <td class="wide-only">
+                  <Foreign text={one.by} />
+                </td>
+                <td>{one.reason ? <Foreign text={one.reason} /> : <span class="soft">{words.noReason}</span>}</td>
+                <td class="right number">{number(open.get(one.version) ?? 0)}</td>
+                <td class="compare-cell">
+                  <label class="check">
+                    <input
+                      type="radio"
+                      name="before"
+                      aria-label={text.before(one.version)}
+                      checked={from === one.version}
+                      onChange={() => (before.value = one.version)}
+                    />
+                    {text.from}
+                  </label>
+                  <label class="check">
+                    <input
+                      type="radio"
+                      name="after"
+                      aria-label={text.after(one.version)}
+                      checked={to === one.version}
+                      onChange={() => (after.value = one.version)}
+                    />
+                    {text.to}
+                  </label>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
       {from ? (
         <p>
           <a class="button" href={href(pathTo(name, "/diff"), { before: String(from), after: String(to) })}>

@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-B3QBCHDZ.js";import"./chunk-S7DPQPPS.js";import"./chunk-S2O2D32J.js";import"./chunk-OB5XIFXB.js";import"./chunk-MEJHGZEA.js";import"./chunk-CYA5GFTF.js";import"./chunk-W5RA6EYE.js";import"./chunk-OQBS5HRO.js";export{c as ChangeList,b as default,a as marksOf};

@@ -1,0 +1,28 @@
+// The texts of what a node was given, of what it lacks, and of values that are looked through part by part.
+import { many, number } from "./en.ts";
+
+export const node = {
+  input: "Input",
+  config: "Config, as the worker got it",
+  inputs: "From the nodes before it",
+  noInput: "It was given nothing yet.",
+  definition: "Definition",
+  noDefinition: "The definition of this run is no longer kept.",
+  waitsFor: "Still missing",
+  arrived: "Came",
+  parts: {
+    open: "Look through it",
+    close: "Close",
+    whole: "Whole value",
+    download: "Download",
+    label: "Part of the value",
+    length: (kind: string, count: number) =>
+      kind === "string" ? many(count, "character", "characters") : many(count, "entry", "entries"),
+    large: (bytes: number) => `It has ${number(bytes)} bytes and is shown part by part.`,
+    bytes: (count: number) => `${number(count)} bytes`,
+    more: "More",
+    kinds: { object: "object", array: "list", string: "text", stored: "stored value" } as Readonly<
+      Record<string, string>
+    >,
+  },
+} as const;
