@@ -49,10 +49,9 @@ async def open_engine(settings: Settings) -> Engine:
     from perdure import egress, llms
     from perdure.egress.policy import Policy
     from perdure.engine import Engine
-    from perdure.llms.operator_file import open_models
     from perdure.sandbox import python as sandbox
 
-    llms.configure(open_models(settings.agents_file))
+    llms.configure(settings.agents_file)
     sandbox.configure(settings.sandbox_memory_mb)
     egress.configure(Policy.parse(settings.egress_allow))
     return await Engine.open(settings)

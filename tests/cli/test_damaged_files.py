@@ -1,5 +1,6 @@
 """Database files that were damaged anywhere: what looks at them says so and ends, without a traceback and without hanging."""
 
+import asyncio
 import os
 import random
 import shutil
@@ -9,6 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from perdure.cli.app import app
+from perdure.cli.host import host
+from perdure.errors import SettingsInvalid
+from perdure.settings import Settings
 from tests.attack.__main__ import GENERATED
 from tests.attack.marks import attack
 from tests.cli.helpers import Shell, human, task, workflow
@@ -106,3 +110,21 @@ def look(words, database):
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise AssertionError(f"{words}: {result.exception!r}") from result.exception
     return result.exit_code, result.stdout + result.stderr
+
+
+async def never(engine, stop):
+    raise AssertionError("the file is read before anything begins")
+
+
+@pytest.mark.slow
+def test_a_broken_agents_file_is_told_to_those_who_need_a_model_and_to_no_one_else(shell, monkeypatch):
+    file = shell.folder / "agents.toml"
+    file.write_text("[models.fast]\nprovider = ")
+    monkeypatch.setenv("PERDURE_AGENTS_FILE", str(file))
+    monkeypatch.setattr("perdure.llms._models", None)
+    shell.run("run", workflow(shell.folder, "plain", task("a", "echo")))
+    assert len(shell.json("runs", "list")["items"]) == 1
+    asks = workflow(shell.folder, "asks", {"id": "a", "type": "llm", "config": {"model": "fast", "prompt": "hi"}})
+    assert "agents.toml is not valid TOML" in shell.run("validate", asks).stderr
+    with pytest.raises(SettingsInvalid, match="not valid TOML"):  # what serves is told at once
+        asyncio.run(host(Settings.load(), never))

@@ -275,3 +275,13 @@ def test_the_smallest_value_fits_the_schema():
         },
     }
     assert smallest(schema) == {"a": "x", "b": [0, 0], "c": "text"}
+
+
+def test_a_key_that_is_misspelt_is_named_with_what_was_meant():
+    problems: list[str] = []
+    row = {"provider": "openai", "model": "gpt-5-mini", "max_outputs": 5}
+    read_models({"models": {"fast": row}, "prices": {"openai/x": {"input": 1, "output": 1, "cache": 1}}}, problems)
+    assert problems == [
+        "models.fast: unknown key 'max_outputs'; did you mean 'max_output'?",
+        "prices.openai/x: unknown key 'cache'; did you mean 'cached'?",
+    ]

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure import clock as clocks
-from perdure import functions
+from perdure import functions, llms
 from perdure.cli import log_lines
 from perdure.cli.exits import leaves, say
 from perdure.errors import StoreUnavailable
@@ -80,6 +80,9 @@ async def host(
     log_lines.configure(settings)
     if (modules := settings.allowed_modules) is not None:
         functions.restrict(modules)
+    if settings.agents_file:  # whoever starts this process can mend the file; who starts a run later cannot
+        llms.configure(settings.agents_file)
+        llms.get_models()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     stopper = _Stopper(stop)

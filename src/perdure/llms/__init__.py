@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from perdure.llms.operator_file import Models
 
-_models: Models | None = None
+_models: Models | str | None = None
+"""The models of this process, or the file that they are read from when the first is asked for."""
 
 
-def configure(models: Models | None) -> None:
-    """Set the models of this process; None reads the file of the settings when they are next asked for."""
+def configure(models: Models | str | None) -> None:
+    """Set the models of this process, or the operator's file that has them; None: that of the settings. The file is read when a
+    model is asked for, so that what needs none does not stumble over it."""
     global _models  # noqa: PLW0603  which models there are is a fact about the process
     _models = models
 
@@ -24,9 +26,9 @@ def configure(models: Models | None) -> None:
 def get_models() -> Models:
     """The models of this process. Raises SettingsInvalid."""
     global _models  # noqa: PLW0603
-    if _models is None:
+    if _models is None or isinstance(_models, str):
         from perdure.llms.operator_file import open_models
         from perdure.settings import Settings
 
-        _models = open_models(Settings.load().agents_file)
+        _models = open_models(Settings.load().agents_file if _models is None else _models)
     return _models

@@ -227,7 +227,11 @@ def _read(
         try:
             found[key] = msgspec.convert(row, kind)
         except msgspec.ValidationError as error:
-            problems.append(f"{section}.{key}: {cut(str(error), 200)}")
+            fields = kind.__struct_fields__
+            unknown = [one for one in row if one not in fields] if isinstance(row, dict) else []
+            problems += [f"{section}.{key}: unknown key '{cut(one, 80)}'; {suggest(one, fields)}" for one in unknown]
+            if not unknown:
+                problems.append(f"{section}.{key}: {cut(str(error), 200)}")
     return found
 
 
