@@ -301,10 +301,10 @@ OTHERWISE = {
     "workflows.plan_graph": "as of runs",
     "blobs.head": "the first bytes of `blobs.get`, which HTTP gives for a `Range`",
     "approvals.check_kept": "a rule that `rerun` asks",
-    "database.other_work": _HERE,
-    "database.warn_of_namesake": _HERE,
-    "database.examine": _HERE,
-    "database.collect": _HERE,
-    "database.check": "what `/health/ready` asks",
+    "upkeep.other_work": _HERE,
+    "upkeep.warn_of_namesake": _HERE,
+    "upkeep.examine": _HERE,
+    "upkeep.collect": _HERE,
+    "upkeep.check": "what `/health/ready` asks",
 }
 """What a service has and a client has not, with the reason."""

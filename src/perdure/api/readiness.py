@@ -38,7 +38,7 @@ class Readiness:
     async def _ask(self) -> str:
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                await Service.of_owner(self._engine).database.check()
+                await Service.of_owner(self._engine).upkeep.check()
         except JournalBusy:  # others write, so it can be written to
             return ""
         except PerdureError as error:

@@ -67,7 +67,7 @@ async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report,
             redraw(f"checked {report.runs} runs, {report.events} events")
 
     async with opened(db) as engine:
-        report, repaired = await Service.of_owner(engine).database.examine(progress, repair=repair)
+        report, repaired = await Service.of_owner(engine).upkeep.examine(progress, repair=repair)
     if show:
         redraw()
     return report, repaired

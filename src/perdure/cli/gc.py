@@ -62,7 +62,7 @@ async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple
 
     settings = load_settings(db)
     async with opened(db) as engine:
-        return await Service.of_owner(engine).database.collect(
+        return await Service.of_owner(engine).upkeep.collect(
             retention_days=settings.retention_days,
             event_days=settings.event_days,
             grace_seconds=grace_seconds,

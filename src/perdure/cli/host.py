@@ -80,7 +80,7 @@ async def host(
     log_lines.configure(settings)
     if (modules := settings.allowed_modules) is not None:
         functions.restrict(modules)
-    if settings.agents_file:  # whoever starts this process can mend the file; who starts a run later cannot
+    if settings.agents_file:  # an operator who starts this process can mend the file
         llms.configure(settings.agents_file)
         llms.get_models()
     stop = asyncio.Event()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.kernel.run_ids import root_of
-from perdure.service.database import NAMED, OtherWork
+from perdure.service.upkeep import NAMED, OtherWork
 
 if TYPE_CHECKING:
     from perdure.cli.source import Source

@@ -39,7 +39,7 @@ async def warn_of_namesake(backend: Backend, source: Source, registered: Mapping
     if not isinstance(backend, Service) or source.path is None:  # a path means something on one machine only
         return
     about = (registered["name"], registered["version"], source.path)
-    if said := await backend.database.warn_of_namesake(*about):
+    if said := await backend.upkeep.warn_of_namesake(*about):
         warn(said)
 
 

@@ -317,7 +317,7 @@ class LocalRun(Session):
 
         engine.others = "none" if self.only else "uncrashed"
         engine.drives_triggers = False
-        others = await self._service(engine).database.other_work(self.run_id)
+        others = await self._service(engine).upkeep.other_work(self.run_id)
         if not await engine.hold(work=work):
             return False
         for line in tell(others, self.run_id, only=self.only):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from perdure.service.approvals import Approvals
     from perdure.service.audit import AuditTrail
     from perdure.service.blobs import Blobs
-    from perdure.service.database import Database
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.events import Events
     from perdure.service.keys import Keys
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from perdure.service.system import System
     from perdure.service.tenancy import Tenancy
     from perdure.service.triggers import Triggers
+    from perdure.service.upkeep import Upkeep
     from perdure.service.workflows import Workflows
 
 __all__ = ["Service"]
@@ -88,10 +88,10 @@ class Service:
         return Blobs(self.tenancy)
 
     @cached_property
-    def database(self) -> Database:
-        from perdure.service.database import Database
+    def upkeep(self) -> Upkeep:
+        from perdure.service.upkeep import Upkeep
 
-        return Database(self.tenancy)
+        return Upkeep(self.tenancy)
 
     @cached_property
     def system(self) -> System:

@@ -94,7 +94,7 @@ async def _go_on(engine: Engine, follower: Follower) -> None:
     from perdure.service import Service
 
     run_id = root_of(follower.state.run_id)
-    others = await Service.of_owner(engine).database.other_work(run_id)
+    others = await Service.of_owner(engine).upkeep.other_work(run_id)
     await engine.hold()
     say("The process that ran this database is gone; going on here.")
     for line in tell(others, run_id, only=engine.others == "none"):

@@ -48,7 +48,7 @@ class OtherWork(msgspec.Struct, frozen=True):
     crashes: tuple[Crash, ...] = ()
 
 
-class Database:
+class Upkeep:
     def __init__(self, tenancy: Tenancy) -> None:
         self._tenancy = tenancy
         self._engine = tenancy.engine
