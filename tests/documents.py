@@ -9,11 +9,11 @@ of `…` alone for any lines. Times of day, durations, run ids and temporary fol
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.examples.helpers import copy
 from tests.forking import commands
 
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -67,7 +67,7 @@ def matches(expected, printed):
 def execute(document: Path, folder: Path) -> int:
     """How many commands were run. The document of an example is executed in a copy of its folder."""
     if document.parent.parent.name == "examples":
-        folder = Path(shutil.copytree(document.parent, folder / document.parent.name))
+        folder = copy(document.parent.name, folder)
     ours = ("PERDURE_", "PYTHONUNBUFFERED")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110", "TERM": "dumb"}

@@ -71,7 +71,6 @@ EXECUTED = [
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_shows_is_what_happens(document, tmp_path):
     assert execute(document, tmp_path) > 0

@@ -1,15 +1,17 @@
 """The three services, on this machine: `python server.py COMMAND` runs a command while they are up.
 
-They are on port 8766, which PERDURE_EGRESS_ALLOW allows: nodes may not call this machine otherwise.
+They are where customer.yaml calls them, which PERDURE_EGRESS_ALLOW allows: nodes may not call this machine otherwise.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -62,7 +64,12 @@ class Services(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", 8766), Services)
+    definition = Path(__file__).with_name("customer.yaml")
+    host, port = re.findall(r"http://([\d.]+):(\d+)/", definition.read_text())[0]
+    try:
+        server = ThreadingHTTPServer((host, int(port)), Services)
+    except OSError as error:
+        sys.exit(f"{host}:{port}: {error.strerror}; write another port into {definition.name}")
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    environment = os.environ | {"PERDURE_EGRESS_ALLOW": "127.0.0.1:8766"}
+    environment = os.environ | {"PERDURE_EGRESS_ALLOW": f"{host}:{port}"}
     sys.exit(subprocess.run(sys.argv[1:], env=environment, check=False).returncode)

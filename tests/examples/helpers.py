@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import termios
 from pathlib import Path
 
 from tests.cli.helpers import Process
+from tests.ports import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"
@@ -17,7 +19,17 @@ COLUMNS, ROWS = 100, 50
 
 def copy(name, folder):
     """The example's folder, to be worked in."""
-    return Path(shutil.copytree(EXAMPLES / name, folder / name))
+    return give_own_port(Path(shutil.copytree(EXAMPLES / name, folder / name)))
+
+
+def give_own_port(folder):
+    """The folder of an example, with another port than the one that it and its copies call: they run side by side."""
+    for file in folder.glob("*.yaml"):
+        text = file.read_text(encoding="utf-8")
+        for port in set(re.findall(r"http://127\.0\.0\.1:(\d+)", text)):
+            text = text.replace(f":{port}/", f":{free_port()}/")
+        file.write_text(text, encoding="utf-8")
+    return folder
 
 
 def environment(**more):

@@ -1,6 +1,8 @@
 """The enrichment example: a wrong secret is an answer, and no secret is written down."""
 
 import json
+import re
+import socket
 import subprocess
 import sys
 
@@ -8,7 +10,6 @@ import pytest
 
 from tests.examples.helpers import copy, environment
 from tests.forking import commands
-from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -16,9 +17,6 @@ pytestmark = pytest.mark.slow
 def enrich(folder, token, customer="acme"):
     command = [f"{commands()}/perdure", "run", "customer.yaml", "--run-id", customer, "--json"]
     inputs = ["-i", f"customer={customer}"]
-    port = free_port()  # several of these run at once
-    for name in ("customer.yaml", "server.py"):
-        (folder / name).write_text((folder / name).read_text().replace("8766", str(port)))
     done = subprocess.run(
         [sys.executable, "server.py", *command, *inputs],
         cwd=folder,
@@ -54,3 +52,11 @@ def test_a_company_that_nobody_knows_fails_the_run(tmp_path):
     code, run = enrich(copy("enrichment", tmp_path), "sesame", "nobody")
     assert code == 1
     assert run["error"]["code"] == "http:404"
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out(tmp_path):
+    folder = copy("enrichment", tmp_path)
+    port = re.findall(r":(\d+)/", (folder / "customer.yaml").read_text())[0]
+    with socket.create_server(("127.0.0.1", int(port))):
+        done = subprocess.run([sys.executable, "server.py"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stderr == f"127.0.0.1:{port}: Address already in use; write another port into customer.yaml\n"
