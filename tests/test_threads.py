@@ -152,10 +152,12 @@ async def test_definitions_of_one_tenant_do_not_keep_another_waiting(tmp_path, m
 def test_a_place_for_a_loop_that_is_gone_is_given_to_the_next():
     places = Places(1)
     places.ask("a", lambda: None)
-    loop = asyncio.new_event_loop()
-    waiting = loop.create_task(places.wait("b"))
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
+    waiting = places.wait("b")
+
+    async def begin() -> None:
+        waiting.send(None)  # by hand: a task that is left pending is complained about when it is collected
+
+    asyncio.run(begin())
     places.leave("a")
-    assert not waiting.done()
     asyncio.run(asyncio.wait_for(places.wait("c"), 30))
+    waiting.close()
