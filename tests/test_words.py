@@ -230,7 +230,6 @@ EQUAL_NAMES = {
     "clock": ADAPTER,
     "connection": "one connection to a server or a file",
     "continuations": "rule 15: the decision, and the loop that carries it out",
-    "database": "a database by its address: what is asked of it, and how the command line opens it",
     "dead_letters": OPERATIONS,
     "errors": "the errors of a room, all in the one tree of `perdure.errors`",
     "events": "events: of a run, what they are and the command that lists them; by name, what is sent to triggers",
