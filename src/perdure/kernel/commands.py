@@ -60,6 +60,8 @@ class Start(Command, frozen=True, kw_only=True):
     """What the triggers of the run that this one continues hold."""
     budget: Budget | None = None
     """What its calls may use, if that is less than its definition says."""
+    deadline_at: float | None = None
+    """When the time of the run that this one continues is over: a chain of runs has one deadline."""
 
 
 class NodeCommand(Command, frozen=True, kw_only=True):

@@ -50,6 +50,8 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     """The firing of a trigger that this run, or the one it continues, was started by."""
     budget: Budget | None = None
     """What the calls of this run may use (rule 82); in version 2 only."""
+    deadline_seconds: float | None = None
+    """How long the first of the runs that this one continues was given, which a retry is given again; `deadline_at` is that one's."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):

@@ -31,7 +31,9 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.signals_seen = {name: number for number, name in before}  # older than any signal of this run, in order
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]
     state.streaming = state.ir.streams
-    state.deadline_seconds = None if event.deadline_at is None else event.deadline_at - event.at
+    state.deadline_seconds = event.deadline_seconds
+    if event.deadline_seconds is None and event.deadline_at is not None:
+        state.deadline_seconds = event.deadline_at - event.at
     _set_deadline(state, event.deadline_at)
     touch_entries(state)
 

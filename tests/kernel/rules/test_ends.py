@@ -10,6 +10,7 @@ from perdure.kernel import continuations
 from perdure.kernel.decider import MAX_DEPTH
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Error, Wait
+from perdure.runtime.coordinator.continuations import continuation_notice, read_continuation
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, UNDO, child, effects, end_child, items, node, start, undone
 
@@ -225,6 +226,31 @@ def test_rule_15_a_paused_endless_run_continues_paused(endless):
     assert (new.state_of("w", (1,)), new.dispatched()) == ("held", set())
     new.tell(c.Resume)
     assert new.dispatched() == {"w[1]"}
+
+
+def test_rule_15_a_chain_of_runs_has_one_deadline_and_a_retry_the_whole_time_again(monkeypatch):
+    monkeypatch.setattr(continuations, "LONG_JOURNAL", 3)
+    loop = {"condition": "output.again", "loop_back_to": "w"}
+    wait = {"id": "w", "type": "wait", "config": {"signal": "go"}}
+    ir = compiled(wait, node("x", "w", loop=loop), endless=True, limits={"deadline_seconds": 100})
+    run = Run(ir, answers={"loop": True})
+    began = run.now
+    run.pass_time(60)
+    run.complete("w", {}, (1,))
+    run.complete("x", AGAIN, (1,))
+    (left,) = effects(run, c.ContinueRun)
+    notice = read_continuation(continuation_notice(run.state, left))
+    new = Run(ir, start=False, answers={"loop": True})
+    new.now = run.now
+    new.do(notice.start(left.run_id, run.now, ir))
+    assert (new.state.deadline_at, new.state.deadline_seconds) == (began + 100, 100)
+    new.pass_time(41)
+    new.withdraw("w", (1,))
+    assert new.state.error is not None
+    assert (new.status, new.state.error.code) == ("failed", "deadline_exceeded")
+    new.tell(c.Retry)
+    assert new.state.deadline_at == new.now + 100
+    assert [str(found) for found in check(new.journal, new.state.library)] == []
 
 
 def test_rule_31_a_continuation_begins_with_what_was_done_also_when_a_patch_brought_another_edge(monkeypatch):

@@ -61,6 +61,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of the budget."""
     by: str = ""
     """The requester who started the first run of the chain, and thereby asked for this one too."""
+    deadline_at: float | None = None
     refs: bool = False
     """Whether the values hold references to blobs and are therefore packed."""
 
@@ -87,6 +88,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             trigger=self.trigger,
             mailboxes=self.mailboxes,
             budget=self.budget,
+            deadline_at=self.deadline_at,
         )
 
 
@@ -100,6 +102,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         tags=state.tags,
         tenant=state.tenant,
         deadline_seconds=state.deadline_seconds,
+        deadline_at=state.deadline_at,
         adopted=effect.adopted,
         signals=effect.signals,
         signals_seen=effect.signals_seen,
