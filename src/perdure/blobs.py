@@ -88,8 +88,9 @@ class BlobStore(Protocol):
 
     async def get(self, tenant: str, ref: str) -> bytes: ...
 
-    async def head(self, tenant: str, ref: str, count: int) -> bytes:
-        """The first bytes of the content, for a preview; unlike `get`, not checked against the hash."""
+    async def part(self, tenant: str, ref: str, first: int, count: int) -> bytes:
+        """So many bytes of the content from one on, fewer at its end, and no others are read; unlike `get`, not checked against the
+        hash."""
         ...
 
     async def stat(self, tenant: str, ref: str) -> BlobStat: ...

@@ -138,7 +138,7 @@ class Contents:
 
     async def _preview(self, tenant: str, node: dict[str, Any]) -> None:
         try:
-            data = await self.blobs.head(tenant, node["output"]["$ref"], PREVIEW_BYTES)
+            data = await self.blobs.part(tenant, node["output"]["$ref"], 0, PREVIEW_BYTES)
         except PerdureError as error:
             node["output"]["problem"] = error.message
         else:

@@ -9,6 +9,7 @@ from perdure.api import compression
 from perdure.api.compression import accepts_gzip
 from tests.api.helpers import API, serving
 from tests.api.test_people import asking, pending
+from tests.attack.marks import attack
 from tests.engine.helpers import transform, workflow
 
 LONG = workflow(*(transform(f"node_{number}", "a value") for number in range(200)), name="long")
@@ -109,6 +110,21 @@ async def test_a_part_of_a_blob_is_given(server, blob, asked, first, end):
     assert (answer.status_code, answer.content) == (206, bytes(range(100))[first:end])
     assert answer.headers["content-range"] == f"bytes {first}-{end - 1}/100"
     assert answer.headers["content-disposition"] == "attachment"
+
+
+@attack("S13", "a byte of a large blob, asked for again and again")
+async def test_no_more_of_a_blob_is_read_than_was_asked_for(server, blob, monkeypatch):
+    store = server.engine.contents.blobs
+    read, real = [], store._objects.read
+
+    async def note(name, first=0, count=None):
+        read.append((first, count))
+        return await real(name, first, count)
+
+    monkeypatch.setattr(store._objects, "read", note)
+    answer = await server.get(f"/blobs/{blob}", headers={"Range": "bytes=90-91"})
+    assert (answer.status_code, answer.content) == (206, bytes([90, 91]))
+    assert read == [(90, 2)]
 
 
 @pytest.mark.parametrize("asked", ["bytes=5-2", "bytes=0-1,4-5", "items=0-1", "bytes=-", "bytes=a-b", "bytes=0x1-2"])

@@ -328,6 +328,17 @@ async def test_other_schemes_and_contents(server):
     assert [one.json()["number"] for one in without] == [2, 3]  # no id: each is a delivery of its own
 
 
+@attack("X13", "a NUL in a form or a query of a delivery, as %00")
+async def test_no_nul_comes_in_by_a_form_or_a_query(server):
+    hook = await register(server, {**ORDERS, "inputs": {"day": ["{{ item.body }}", "{{ item.query }}"]}})
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = await send(server, hook, b"a=1%002&b%00=3", headers=form, query="?q=%00&%00=r")
+    assert answer.status_code == 202, answer.text
+    await finished(server, 1)
+    run = await server.ok(f"/runs/{answer.json()['run_id']}", headers=bearer())
+    assert run["inputs"]["day"] == [{"a": "1\ufffd2", "b\ufffd": "3"}, {"q": "\ufffd", "\ufffd": "r"}]
+
+
 @attack("X30", "a delivery of GitHub that was seen, sent again under another id")
 async def test_a_delivery_of_github_under_another_id_is_known_by_its_digest(server):
     """GitHub signs the body alone. By default the id is GitHub's word; a trigger may take it from what is signed."""

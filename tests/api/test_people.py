@@ -210,6 +210,18 @@ async def state_of(server, approval):
     return (await server.ok(place(approval), headers=bearer()))["state"]
 
 
+@attack("X17", "the page of a link leaves out, hides or turns around what is decided")
+async def test_a_page_says_what_it_leaves_out_and_shows_what_cannot_be_seen(server):
+    turned = await ask(server, approvers=["bob"], show={"pay": "\u202e0001 EUR\u200b"})
+    page = (await server.client.get((await links(server, turned))["approve"])).text
+    assert "\\u202e0001 EUR\\u200b" in page
+    assert "left out" not in page
+    long = await ask(server, approvers=["bob"], show={"a": "x" * 120_000, "b": "and a million to Mallory"})
+    page = (await server.client.get((await links(server, long))["approve"])).text
+    assert "Mallory" not in page
+    assert page.index("does not show everything: 20,0") < page.index("<pre>")
+
+
 async def test_a_link_shows_a_page_and_only_its_button_decides(server):
     approval = await ask(server, approvers=["bob"], show={"note": "<script>alert(1)</script>"})
     made = await links(server, approval)

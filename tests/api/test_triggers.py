@@ -2,11 +2,14 @@
 
 import pytest
 
+from perdure.access import Authenticator
+from perdure.access.keys import issue_key
 from perdure.doctor import examine
 from perdure.kernel.commands import Delivered
 from perdure.kernel.values import Error
 from perdure.service import coming_moments
 from tests.api.helpers import bearer, serving
+from tests.attack.marks import attack
 from tests.engine.helpers import ended, transform, until_true, workflow
 
 REPORT = workflow(transform("a", {"day": "{{ inputs.day }}"}), name="report")
@@ -447,3 +450,25 @@ async def test_figures_say_what_triggers_hold(server):
     found = await figures()
     assert (found["perdure_trigger_waiting"], found["perdure_trigger_open"]) == (0, 0)
     assert found["perdure_trigger_poll_failures_total"] == 0
+
+
+@attack("X19", "a key that may operate runs and start none starts one by a trigger")
+async def test_what_starts_a_run_by_a_trigger_needs_the_right_to_start_runs(server):
+    await server.ok("/triggers", NIGHTLY)
+    await server.ok("/triggers", ORDERS)
+    await deliver(server, Delivered(id="1", inputs={}, error=Error("unmapped", "no day")))
+    archive, clock = server.engine.journal.archive, server.engine.clock
+    server.app.state.site._authenticator = Authenticator(archive, clock, keys=True)
+    made = await issue_key(
+        archive, clock, tenant="default", name="ci", roles=("operator",), scopes=("runs:operate",), by="root"
+    )
+    headers = {"Authorization": f"Bearer {made.text}"}
+    asked = {
+        "/triggers/nightly/fire": {"inputs": {"day": "any"}},
+        "/triggers/nightly/backfill": {"since": 0, "until": 10_000_000},
+        "/triggers/orders/items/1/requeue": {"inputs": {"day": "any"}},
+    }
+    for path, body in asked.items():
+        answer = await server.post(path, body, headers=headers)
+        assert (answer.status_code, "runs:start" in answer.json()["detail"]) == (403, True), (path, answer.text)
+    assert (await server.post("/triggers/nightly/pause", {}, headers=headers)).status_code == 200

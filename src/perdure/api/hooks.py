@@ -106,7 +106,7 @@ async def deliver(call: Call, query: AnyQuery) -> Answer:
     try:
         item = {
             "headers": webhooks.keep_headers(headers, caller.source.verify),
-            "query": dict(request.query_params),
+            "query": {_without_nul(name): _without_nul(value) for name, value in request.query_params.items()},
             "body": await _read_content(caller.row.tenant, request, raw),
             "digest": hashlib.sha256(raw).hexdigest(),
         }
@@ -146,6 +146,11 @@ async def _answer(call: Call, caller: webhooks.Caller, item: Any, done: webhooks
     return Answer(view, 202)
 
 
+def _without_nul(text: str) -> str:
+    """No database keeps a NUL, which a form or a query may bring as %00 too."""
+    return text.replace("\0", "\ufffd")
+
+
 async def _read_content(tenant: str, request: Request, raw: bytes) -> Any:
     """The content of a genuine delivery: JSON as data, a form as an object of texts, anything else as text."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -155,12 +160,13 @@ async def _read_content(tenant: str, request: Request, raw: bytes) -> Any:
             return None
         if kind == "application/json" or kind.endswith("+json"):
             return read_json(raw)
-        text = raw.decode("utf-8", "replace").replace("\0", "\ufffd")
+        text = raw.decode("utf-8", "replace")
         if kind == "application/x-www-form-urlencoded":
             try:
-                return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+                fields = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+                return {_without_nul(name): _without_nul(value) for name, value in fields}
             except ValueError as error:
                 raise BadBody(f"the form: {error}", [Trouble("", "syntax", str(error))]) from None
-        return text
+        return _without_nul(text)
 
     return await aside(tenant, read) if len(raw) > LARGE_BYTES else read()

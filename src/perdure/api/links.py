@@ -18,13 +18,16 @@ from perdure.api.problem_details import BadBody
 from perdure.api.request_reader import media_type, read_bytes
 from perdure.errors import NotFound, Refused
 from perdure.journal import JournalUnavailable
+from perdure.plain_text import clean_json
 from perdure.runtime.forms import fields_of, read_fields
 from perdure.service import Service
 from perdure.service.errors import InputsInvalid, Trouble
+from perdure.threads import aside
 
 pages = Routes("links", prefix="")
 
-_SHOWN = 20_000
+_SHOWN = 100_000
+"""How many characters of what an approval shows are on its page. What is left out is said before anything is shown."""
 _MOST_FIELDS = 200
 _DATA = "data."
 """The prefix of the names of the approval form's fields, so that none is taken for the comments."""
@@ -56,13 +59,17 @@ async def ask(call: Call) -> Response:
     """A page that shows what a link would decide, and asks. It decides nothing."""
     try:
         link = await call.site.links.get(call.path("token"))
-        view = await _service(call, link).approvals.get(link.approval_id)
+        approvals = _service(call, link).approvals
+        view = await approvals.get(link.approval_id)
     except (LinkInvalid, NotFound) as error:
         call.site.count_failure(call.request)
         return _page("This link does nothing", _paragraph(error.message), 403)
     if view["state"] != "pending":
         return _page("Decided already", _paragraph(f"{link.approval_id} was decided: {view['decision']}."))
-    shown = msgspec.json.format(msgspec.json.encode(view["shown"]), indent=2).decode()
+    shown, left_out = await aside(link.tenant, _write_out, await approvals.get_shown(link.approval_id))
+    warning = (
+        "" if not left_out else f"<p><strong>{html.escape(_LEFT_OUT.format(left_out, link.approval_id))}</strong></p>"
+    )
     asked = "".join(
         f'<p><label>{html.escape(name)}<br><input name="{html.escape(_DATA + name)}" size="60"></label></p>'
         for name in (fields_of(view["form"]) if link.decision == "approve" else ())
@@ -72,7 +79,20 @@ async def ask(call: Call) -> Response:
         f'<p><button type="submit">{html.escape(link.decision.capitalize())}</button></p></form>'
     )
     about = _paragraph(f"{link.approver} is asked about node {view['node']} of run {link.run_id}.")
-    return _page(f"{link.decision.capitalize()}?", f"{about}<pre>{html.escape(shown[:_SHOWN])}</pre>{form}")
+    return _page(f"{link.decision.capitalize()}?", f"{about}{warning}<pre>{html.escape(shown)}</pre>{form}")
+
+
+_LEFT_OUT = (
+    "This page does not show everything: {:,} characters at the end are left out. "
+    "Before you decide, read the whole of approval {} where you log in."
+)
+
+
+def _write_out(shown: Any) -> tuple[str, int]:
+    """What an approval shows, as far as the page has room, and how many characters it has no room for. Characters that cannot be seen, or
+    turn the direction of writing, are escaped: the page is what a person decides by."""
+    text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+    return clean_json(text[:_SHOWN]), max(0, len(text) - _SHOWN)
 
 
 @pages.post("/links/{token}", None, "text/html", also=HTML, sends=("application/x-www-form-urlencoded",), audited=False)

@@ -139,9 +139,9 @@ async def get_blob(call: Call) -> Response:
     if part is None:
         return _content(await call.service.blobs.get(ref), tag)
     first, end = part
-    data = await (call.service.blobs.get(ref) if first else call.service.blobs.head(ref, end))
+    data = await call.service.blobs.part(ref, first, end - first)
     headers = {**_about(tag), "Content-Range": f"bytes {first}-{end - 1}/{size}"}
-    return Response(data[first:end], 206, headers, BYTES)
+    return Response(data, 206, headers, BYTES)
 
 
 @routes.head("/blobs/{hash:path}", Permission.BLOBS_READ)

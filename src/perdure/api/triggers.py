@@ -20,6 +20,8 @@ from perdure.service.errors import Invalid, Trouble
 
 routes = Routes("triggers")
 READ, OPERATE, WRITE = Permission.SYSTEM_READ, Permission.RUNS_OPERATE, Permission.WORKFLOWS_WRITE
+START = Permission.RUNS_START
+"""What starts a run that nothing else would have started needs the right to start runs, whoever may operate those there are."""
 Kind = Annotated[str, Meta(pattern=f"^({'|'.join(READERS)})$")]
 State = Literal["active", "paused", "done"]
 Time = Annotated[str, Meta(description="RFC 3339, or seconds since 1970.", max_length=100)] | float
@@ -147,7 +149,7 @@ class Fire(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     overlap: Annotated[Overlap, Meta(description="Instead of what the trigger says.")] | None = None
 
 
-@routes.post("/triggers/{name}/fire", OPERATE, s.TriggerFired, needs_body=False)
+@routes.post("/triggers/{name}/fire", START, s.TriggerFired, needs_body=False)
 async def fire(call: Call, body: Fire) -> Any:
     """Start a run now, by hand. With an `Idempotency-Key`, asking again is the same firing."""
     call.noted = {"inputs": hash_of(body.inputs or {})}
@@ -161,7 +163,7 @@ class Backfill(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
     open_: Annotated[int, Meta(description="How many of its runs may be open at once.", ge=1, le=1000)] = 1
 
 
-@routes.post("/triggers/{name}/backfill", OPERATE, s.Trigger)
+@routes.post("/triggers/{name}/backfill", START, s.Trigger)
 async def backfill(call: Call, body: Backfill) -> Any:
     """Start runs for the moments of a schedule later than `since` and up to `until`, beside those that come."""
     await call.service.tenancy.get_trigger(call.path("name"))  # a caller that may not see it must learn nothing of it
@@ -211,9 +213,13 @@ def _number(call: Call) -> int:
 
 @routes.post("/triggers/{name}/items/{number}/requeue", OPERATE, s.Trigger, needs_body=False)
 async def requeue(call: Call, body: RequeueItem) -> Any:
-    """Let a parked item start its run after all, mapped by the present revision, or with other inputs."""
+    """Let a parked item start its run after all, mapped by the present revision, or with other inputs.
+
+    Other inputs need the permission `runs:start` too.
+    """
     inputs = None if body.inputs is UNSET else body.inputs
     if inputs is not None:
+        call.principal.require(START)
         call.noted = {"inputs": hash_of(inputs)}
     return await call.service.triggers.requeue(call.path("name"), _number(call), inputs=inputs)
 

@@ -61,14 +61,14 @@ class CloudObjects:
             return False
         return True
 
-    async def read(self, name: str, count: int | None = None) -> bytes | None:
+    async def read(self, name: str, first: int = 0, count: int | None = None) -> bytes | None:
         try:
             if count is not None:
                 found = await self._try(obstore.head_async(self._store, name))
-                if not found["size"]:
+                end = min(first + count, found["size"])
+                if first >= end:
                     return b""
-                end = min(count, found["size"])
-                part = await self._try(obstore.get_range_async(self._store, name, start=0, end=end))
+                part = await self._try(obstore.get_range_async(self._store, name, start=first, end=end))
                 return part.to_bytes()
             answer = await self._try(obstore.get_async(self._store, name))
             content = await self._try(answer.bytes_async())

@@ -42,8 +42,8 @@ class FolderObjects:
     async def create(self, name: str, data: Data) -> bool:
         return await self._threads.call(self._guarded, self._create, name, data)
 
-    async def read(self, name: str, count: int | None = None) -> bytes | None:
-        return await self._threads.call(self._guarded, self._read, name, count)
+    async def read(self, name: str, first: int = 0, count: int | None = None) -> bytes | None:
+        return await self._threads.call(self._guarded, self._read, name, first, count)
 
     async def look(self, name: str) -> BlobStat | None:
         return await self._threads.call(self._guarded, self._look, name)
@@ -143,9 +143,10 @@ class FolderObjects:
         now = self._clock.now()
         os.utime(path, (now, now))
 
-    def _read(self, name: str, count: int | None) -> bytes | None:
+    def _read(self, name: str, first: int, count: int | None) -> bytes | None:
         try:
             with (self._folder / name).open("rb", buffering=0) as file:
+                file.seek(first)
                 return file.read() if count is None else file.read(count)
         except (FileNotFoundError, NotADirectoryError):
             return None

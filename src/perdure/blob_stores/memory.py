@@ -27,9 +27,9 @@ class MemoryObjects:
         await self.write(name, data)
         return True
 
-    async def read(self, name: str, count: int | None = None) -> bytes | None:
+    async def read(self, name: str, first: int = 0, count: int | None = None) -> bytes | None:
         found = self.kept.get(name)
-        return None if found is None else found[0][:count]
+        return None if found is None else found[0][first : None if count is None else first + count]
 
     async def look(self, name: str) -> BlobStat | None:
         found = self.kept.get(name)

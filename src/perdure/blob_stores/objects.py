@@ -53,7 +53,7 @@ class Objects(Protocol):
         """Write an object unless there is one of that name: then nothing happens, and False is returned."""
         ...
 
-    async def read(self, name: str, count: int | None = None) -> bytes | None: ...
+    async def read(self, name: str, first: int = 0, count: int | None = None) -> bytes | None: ...
 
     async def look(self, name: str) -> BlobStat | None: ...
 
@@ -96,7 +96,7 @@ class ObjectBlobs:
 
     async def get(self, tenant: str, ref: str) -> bytes:
         digest, _ = parse_ref(ref)
-        data = await self._read(tenant, ref, None)
+        data = await self._read(tenant, ref)
         if await self._objects.run(_hash, data) != digest:
             raise BlobDamaged(
                 f"blob {ref} is damaged: {len(data)} bytes of another content are kept under its name; "
@@ -104,16 +104,16 @@ class ObjectBlobs:
             )
         return data
 
-    async def head(self, tenant: str, ref: str, count: int) -> bytes:
-        return await self._read(tenant, ref, count)
+    async def part(self, tenant: str, ref: str, first: int, count: int) -> bytes:
+        return await self._read(tenant, ref, first, count)
 
-    async def _read(self, tenant: str, ref: str, count: int | None) -> bytes:
+    async def _read(self, tenant: str, ref: str, first: int = 0, count: int | None = None) -> bytes:
         name = _name(tenant, key_of(tenant, ref))
-        data = await self._objects.read(name, count)
+        data = await self._objects.read(name, first, count)
         if data is None and (discarded := await self._find_discarded(tenant, ref)) is not None:
-            data = await self._objects.read(discarded.name, count)
+            data = await self._objects.read(discarded.name, first, count)
         if data is None:
-            data = await self._objects.read(name, count)  # restored meanwhile
+            data = await self._objects.read(name, first, count)  # restored meanwhile
         if data is None:
             raise _missing(ref)
         return data

@@ -149,6 +149,14 @@ class Approvals:
             view["changes"] = await aside(row.tenant, diff_values, _subject(shown), view["data"])
         return view
 
+    async def get_shown(self, approval_id: str) -> Any:
+        """All that the approver is to decide by, as far as one answer has room: what is large is stored as blobs."""
+        row = await self._tenancy.get_approval(approval_id)
+        async for event in self._about(row):
+            if isinstance(event, e.ApprovalRequested):
+                return await self._engine.contents.resolve(row.tenant, event.shown, budget=self._tenancy.budget)
+        return None
+
     async def _form(self, row: ApprovalRow, form: Any) -> Any:
         """The whole form, which the approver needs: a large one is stored as a blob."""
         return await self._engine.contents.resolve(row.tenant, form, budget=self._tenancy.budget)

@@ -24,10 +24,10 @@ class Blobs:
         except (BlobMissing, InvalidBlobRef) as error:
             raise _missing(ref, error) from None
 
-    async def head(self, ref: str, count: int) -> bytes:
-        """The first bytes of a blob, which are not checked against its hash."""
+    async def part(self, ref: str, first: int, count: int) -> bytes:
+        """So many bytes of a blob from one on, which are not checked against its hash."""
         try:
-            return await self._contents.blobs.head(self._tenant, full_ref(ref), count)
+            return await self._contents.blobs.part(self._tenant, full_ref(ref), first, count)
         except (BlobMissing, InvalidBlobRef) as error:
             raise _missing(ref, error) from None
 

@@ -1,4 +1,4 @@
-"""put, get, head, stat: content by its hash, in a tenant, checked."""
+"""put, get, part, stat: content by its hash, in a tenant, checked."""
 
 import asyncio
 import hashlib
@@ -40,7 +40,7 @@ async def test_many_put_the_same_at_once(store):
 
 async def test_a_tenant_has_nothing_of_another(storage, store):
     ref = await store.put(A, b"mine")
-    for ask in (store.get(B, ref), store.stat(B, ref), store.head(B, ref, 1)):
+    for ask in (store.get(B, ref), store.stat(B, ref), store.part(B, ref, 0, 1)):
         with pytest.raises(BlobMissing, match=ref):
             await ask
     assert await store.list_blobs(B) == []
@@ -58,7 +58,7 @@ async def test_equal_content_of_two_tenants_has_no_name_in_common(storage, store
 
 async def test_what_was_never_put_is_missing(store):
     ref = ref_of(b"never")
-    for ask in (store.get(A, ref), store.stat(A, ref), store.head(A, ref, 10)):
+    for ask in (store.get(A, ref), store.stat(A, ref), store.part(A, ref, 0, 10)):
         with pytest.raises(BlobMissing, match="there is no blob"):
             await ask
 
@@ -75,11 +75,14 @@ async def test_content_that_changed_is_damaged_and_can_be_put_again(storage, sto
     assert await store.get(A, ref) == data
 
 
-async def test_a_look_at_the_first_bytes(store):
+async def test_a_part_is_read_by_its_bytes(store):
     ref = await store.put(A, b"0123456789")
-    assert await store.head(A, ref, 4) == b"0123"
-    assert await store.head(A, ref, 100) == b"0123456789"
-    assert await store.head(A, await store.put(A, b""), 4) == b""
+    assert await store.part(A, ref, 0, 4) == b"0123"
+    assert await store.part(A, ref, 0, 100) == b"0123456789"
+    assert await store.part(A, ref, 3, 4) == b"3456"
+    assert await store.part(A, ref, 8, 100) == b"89"
+    assert await store.part(A, ref, 10, 4) == b""
+    assert await store.part(A, await store.put(A, b""), 0, 4) == b""
 
 
 async def test_stat_says_how_large_and_how_old(store):
@@ -99,7 +102,7 @@ async def test_a_reference_needs_no_scheme_and_may_say_that_it_holds_others(stor
     "ref", ["", "cas://sha256:12", "../../etc/passwd", "cas://md5:" + "0" * 64, "sha256:" + "A" * 64]
 )
 async def test_what_is_no_reference_is_refused(store, ref):
-    for ask in (store.get(A, ref), store.stat(A, ref), store.head(A, ref, 1)):
+    for ask in (store.get(A, ref), store.stat(A, ref), store.part(A, ref, 0, 1)):
         with pytest.raises(InvalidBlobRef, match="is not a reference to a blob"):
             await ask
 

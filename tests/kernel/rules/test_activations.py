@@ -5,6 +5,7 @@ import msgspec
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.values import Wait
+from tests.attack.marks import attack
 from tests.kernel.driver import fold
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, items, node, pick, start, undone
 
@@ -142,6 +143,7 @@ def test_rule_02_a_late_success_is_heard_while_nobody_has_begun_the_next_attempt
     assert run.status == "completed"
 
 
+@attack("S20", "a result of attempt 0 for a node that no worker has begun")
 def test_rule_02_before_the_first_attempt_there_was_none_that_could_succeed():
     run = start(node("a"))
     run.complete("a", "forged", attempt=0)
