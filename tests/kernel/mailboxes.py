@@ -93,7 +93,7 @@ class TriggerRun(Run):
 
     def hear(self, *ids: str, cursor: int, key: str = "", **fields: Any) -> Any:
         """What happened behind the cursor, up to `cursor`."""
-        items = tuple(c.Delivered(id=name, key=key, inputs={"n": name}) for name in ids)
+        items = fields.pop("items", tuple(c.Delivered(id=name, key=key, inputs={"n": name}) for name in ids))
         fields = {"after": self.box.cursor, "revision": self.box.revision, **fields}
         return self.tell(c.Hear, items=items, cursor=str(cursor), **fields)
 

@@ -66,7 +66,7 @@ async def ask(call: Call) -> Response:
         return _page("This link does nothing", _paragraph(error.message), 403)
     if view["state"] != "pending":
         return _page("Decided already", _paragraph(f"{link.approval_id} was decided: {view['decision']}."))
-    shown, left_out = await aside(link.tenant, _write_out, await approvals.get_shown(link.approval_id))
+    shown, left_out = await aside(link.tenant, _write_out, await approvals.read_shown(link.approval_id))
     warning = (
         "" if not left_out else f"<p><strong>{html.escape(_LEFT_OUT.format(left_out, link.approval_id))}</strong></p>"
     )

@@ -21,7 +21,7 @@ from perdure.service.errors import Invalid, Trouble
 routes = Routes("triggers")
 READ, OPERATE, WRITE = Permission.SYSTEM_READ, Permission.RUNS_OPERATE, Permission.WORKFLOWS_WRITE
 START = Permission.RUNS_START
-"""What starts a run that nothing else would have started needs the right to start runs, whoever may operate those there are."""
+"""What starts a run that nothing else would have started needs the right to start runs; to operate those there are is another."""
 Kind = Annotated[str, Meta(pattern=f"^({'|'.join(READERS)})$")]
 State = Literal["active", "paused", "done"]
 Time = Annotated[str, Meta(description="RFC 3339, or seconds since 1970.", max_length=100)] | float

@@ -238,6 +238,11 @@ class Mailbox(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.policy.open if found is None else found.open
 
 
+def has_room(box: Mailbox) -> bool:
+    """Whether more is read: what the cursor has passed is never dropped, so that one page may lead beyond the limits."""
+    return len(box.waiting) < box.policy.buffer and box.bytes < MOST_BYTES
+
+
 def sort(box: Mailbox) -> Mailbox:
     """A copy of the mailbox with its dictionaries in order, whichever order they came to be in: equal ones have equal bytes."""
     return msgspec.structs.replace(

@@ -13,7 +13,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider, Refusal
-from perdure.kernel.mailbox import MOST_BYTES, Mailbox
+from perdure.kernel.mailbox import Mailbox, has_room
 from perdure.kernel.poll_stops import put_off, rest, stop_poll
 from perdure.kernel.state import Activation, NodeState, RunState
 from perdure.kernel.triggers import add_items, box_of, check_revision, find_new
@@ -77,8 +77,7 @@ def _poll(d: Decider, node: str, box: Mailbox) -> None:
     if activation is None:
         return
     answered = activation.state in (N.QUEUED, N.RUNNING) and box.polled == activation.attempt
-    has_room = len(box.waiting) < box.policy.buffer and box.bytes < MOST_BYTES
-    wanted = d.state.state is R.RUNNING and not box.ended and has_room
+    wanted = d.state.state is R.RUNNING and not box.ended and has_room(box)
     if wanted and (answered or activation.state is N.WAITING):
         d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1)
         d.dispatch(activation)

@@ -11,14 +11,9 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal
-from perdure.kernel.mailbox import Mailbox
+from perdure.kernel.mailbox import has_room
 from perdure.kernel.state import RunState
 from perdure.kernel.triggers import add_items, box_of, check_revision, find_new
-
-
-def has_room(box: Mailbox) -> bool:
-    """Whether more is read: what the cursor has passed is never dropped."""
-    return len(box.waiting) < box.policy.buffer
 
 
 def hear(d: Decider, command: c.Hear) -> None:

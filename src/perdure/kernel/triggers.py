@@ -327,6 +327,8 @@ def fire(d: Decider, command: c.Fire) -> None:
     check_revision(box, command.revision)
     item = fired_item(box, command)
     if item.run_id not in box.seen:
+        if box.mode(item) == "allow":  # under any other mode it takes a place that there is, or that of another
+            _has_room(box, [item])
         _add(d, command.node, box, [item], [command.inputs], {})
 
 

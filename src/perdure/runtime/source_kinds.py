@@ -6,6 +6,7 @@ calls, at the address that was checked; files are under the `folder_roots`.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from perdure.egress.errors import EgressRefused
 from perdure.egress.network import resolve
 from perdure.egress.urls import Url
 from perdure.model.trigger_sources import Folder, Poll, Stream, Table
+from perdure.runtime.metered_relay import MeteredRelay, RelayedConnection
 from perdure.runtime.poll_handler import call
 from perdure.sources import NAMED, Source, SourceFailed, SourceRefused
 from perdure.sources.local_folder import FolderSource
@@ -69,50 +71,54 @@ class SourceKinds:
             return SqliteTableSource(spec, spec.database, self._roots, self._clock)
         if scheme not in ("postgresql", "postgres"):
             raise SourceRefused("the database of a table is sqlite:///… or postgresql://…")
-        import asyncpg  # type: ignore[import-untyped]
+        import asyncpg  # type: ignore[import-untyped]  # noqa: F401  (said at once if it is not there)
 
         address = read_postgres_address(spec.database)
 
         async def connect() -> Any:
             host, port = await check_address(spec.database)
-            given = {"host": host, "port": port, **address.make_arguments()}
             limits: dict[str, Any] = {"timeout": CONNECT_SECONDS, "command_timeout": 60, "statement_cache_size": 0}
             *better, last = address.list_encryptions()
             for encryption in better:
                 with suppress(ConnectionError):  # it does not encrypt
-                    return await asyncpg.connect(ssl=encryption, **given, **limits)
-            return await asyncpg.connect(ssl=last, **given, **limits)
+                    return await _connect(host, port, ssl=encryption, **address.make_arguments(), **limits)
+            return await _connect(host, port, ssl=last, **address.make_arguments(), **limits)
 
-        own = (asyncpg.InterfaceError, asyncpg.InternalClientError)  # the second for a login that it cannot do
-        failures = (OSError, TimeoutError, asyncpg.PostgresError, *own)
-        return PostgresTableSource(spec, connect, self._clock, failures)
+        # The server is the author's: what the driver raises where it lies is any error there is.
+        return PostgresTableSource(spec, connect, self._clock, (Exception,), lambda made: bool(made.is_worn))
+
+
+async def _connect(host: str, port: int, **how: Any) -> RelayedConnection:
+    """A connection to a PostgreSQL server, which sends no more than is read of it."""
+    import asyncpg
+
+    async with asyncio.timeout(CONNECT_SECONDS):
+        relay = await MeteredRelay.open(host, port)
+    try:
+        return RelayedConnection(await asyncpg.connect(host="127.0.0.1", port=relay.port, **how), relay)
+    except BaseException:
+        relay.close()
+        raise
 
 
 class _RedisSource(RedisStreamSource):
-    """A stream that closes its clients."""
+    """A stream that closes its client."""
 
-    def __init__(self, spec: Stream, client: Any, failures: Any, too_large: Any, patient: Any) -> None:
-        super().__init__(spec, client, failures, too_large, patient)
-        self._own = (client, patient)
+    def __init__(self, spec: Stream, client: Any, too_large: Any) -> None:
+        # The server is the author's: what the driver raises where it lies is any error there is.
+        super().__init__(spec, client, (Exception,), too_large)
+        self._own = client
 
     async def close(self) -> None:
-        for one in self._own:
-            await one.aclose()
+        await self._own.aclose()
 
 
 async def _open_stream(spec: Stream) -> Source:
     import redis.asyncio as redis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
-    from redis.exceptions import RedisError
 
-    from perdure.runtime.stream_connection import (
-        LARGE_BYTES,
-        MOST_BYTES,
-        AnswerTooLarge,
-        EncryptedStreamConnection,
-        StreamConnection,
-    )
+    from perdure.runtime.stream_connection import AnswerTooLarge, EncryptedStreamConnection, StreamConnection
 
     parts = _split(spec.redis, ("redis", "rediss"))
     options: dict[str, Any] = {"socket_timeout": CONNECT_SECONDS, "socket_connect_timeout": CONNECT_SECONDS}
@@ -128,10 +134,8 @@ async def _open_stream(spec: Stream) -> Source:
         "db": int(parts.path.strip("/") or 0) if parts.path.strip("/").isdecimal() or not parts.path.strip("/") else 0,
         "retry": Retry(NoBackoff(), 0),  # a poll that failed is sent again by itself
     }
-    client, patient = (
-        redis.Redis.from_pool(redis.ConnectionPool(kind, most=most, **options)) for most in (MOST_BYTES, LARGE_BYTES)
-    )
-    return _RedisSource(spec, client, (OSError, TimeoutError, RedisError), (AnswerTooLarge,), patient)
+    client = redis.Redis.from_pool(redis.ConnectionPool(kind, **options))
+    return _RedisSource(spec, client, (AnswerTooLarge,))
 
 
 async def _open_custom(spec: Poll) -> Source:

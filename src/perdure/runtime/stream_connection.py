@@ -8,13 +8,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from redis._parsers import _AsyncRESP2Parser
 from redis.asyncio import Connection, SSLConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from perdure.clock import system
+
 MOST_BYTES = 8 * 1024 * 1024
 """How much a server may send in answer to one command, or to one transaction."""
-LARGE_BYTES = 16 * 1024 * 1024
-"""The same where a single entry is read: a larger one stops its stream."""
+LEAST_BYTES = 64
+"""What a line counts for at least: short ones take much more time and memory than they have bytes."""
+_TURN = 1000
+"""How many lines are read before others have their turn."""
 
 
 class AnswerTooLarge(RedisConnectionError):
@@ -26,6 +31,7 @@ class _Measured:
 
     def __init__(self, reader: asyncio.StreamReader, most: int) -> None:
         self._reader = reader
+        self._lines = 0
         self.left = most
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +48,10 @@ class _Measured:
 
     async def readline(self) -> bytes:
         data = await self._reader.readline()
-        self._count(len(data))
+        self._count(max(len(data), LEAST_BYTES))
+        self._lines += 1
+        if self._lines % _TURN == 0:
+            await system.sleep(0)  # no time passes, but other tasks have their turn
         return data
 
     def _count(self, size: int) -> None:
@@ -53,7 +62,8 @@ class _Measured:
 
 class StreamConnection(Connection):
     def __init__(self, *, most: int = MOST_BYTES, **more: Any) -> None:
-        super().__init__(**more)
+        # The parser in C makes room for as many items as a server says there will be: two thousand million take 16 GB.
+        super().__init__(parser_class=_AsyncRESP2Parser, **more)
         self._most = most
 
     async def _connect(self) -> None:

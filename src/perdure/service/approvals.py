@@ -149,7 +149,7 @@ class Approvals:
             view["changes"] = await aside(row.tenant, diff_values, _subject(shown), view["data"])
         return view
 
-    async def get_shown(self, approval_id: str) -> Any:
+    async def read_shown(self, approval_id: str) -> Any:
         """All that the approver is to decide by, as far as one answer has room: what is large is stored as blobs."""
         row = await self._tenancy.get_approval(approval_id)
         async for event in self._about(row):

@@ -70,10 +70,15 @@ class PostgresTableSource(Source):
     """A table, read by polls."""
 
     def __init__(
-        self, spec: Table, connect: Connect, clock: Clock, failures: tuple[type[Exception], ...] = (OSError,)
+        self,
+        spec: Table,
+        connect: Connect,
+        clock: Clock,
+        failures: tuple[type[Exception], ...] = (OSError,),
+        is_worn: Callable[[Any], bool] = lambda connection: False,
     ) -> None:
-        """`connect` gives a connection of its own, by the rules for outgoing calls; `failures` is what the driver raises.
-        Raises SourceRefused."""
+        """`connect` gives a connection of its own, by the rules for outgoing calls; `failures` is what the driver raises; one that
+        `is_worn` is not used for another poll. Raises SourceRefused."""
         for key in ("reread", "notify"):
             if getattr(spec, key):
                 raise SourceRefused(f"'{key}' of a table is not offered yet; leave it out")
@@ -81,14 +86,19 @@ class PostgresTableSource(Source):
         self._connect = connect
         self._clock = clock
         self._failures = failures
+        self._is_worn = is_worn
         self._connection: Connection | None = None
         self._types: dict[str, str] = {}
         self._mark: _Mark | None = None
         """Lost with the process: another one is seen, and waited for anew."""
 
     async def poll(self, cursor: str | None) -> Polled:
+        if self._connection is not None and self._is_worn(self._connection):
+            await self.close()
         try:
             return await self._poll(cursor)
+        except (SourceFailed, SourceRefused):
+            raise
         except self._failures as error:
             await self.close()
             raise SourceFailed(f"table {self._spec.table} cannot be read: {str(error)[:300]}") from error

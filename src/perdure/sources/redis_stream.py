@@ -15,11 +15,32 @@ import msgspec
 
 from perdure.errors import PerdureError
 from perdure.model.trigger_sources import Stream
-from perdure.sources import MOST_ITEMS, Polled, Source, SourceFailed, SourceRefused
+from perdure.sources import MOST_BYTES, MOST_ITEMS, Polled, Source, SourceFailed, SourceRefused
 from perdure.sources.pages import Page
 from perdure.threads import aside
 
 _START = "0-0"
+_SCRIPT = """
+-- What XINFO STREAM and XRANGE say, without what is too large: XINFO has the first and the last entry in it, and an entry may have half a
+-- gigabyte. KEYS: the stream. ARGV: an id; how many entries behind it; how many bytes they have together. An entry of more has its size.
+if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
+local info = redis.call('XINFO', 'STREAM', KEYS[1])
+for at = 1, #info, 2 do
+  if (info[at] == 'first-entry' or info[at] == 'last-entry') and info[at + 1] then info[at + 1] = {info[at + 1][1]} end
+end
+local found, sum, after, most = {}, 0, ARGV[1], tonumber(ARGV[3])
+while #found < tonumber(ARGV[2]) do
+  local one = redis.call('XRANGE', KEYS[1], '(' .. after, '+', 'COUNT', 1)[1]
+  if not one then return {info, found, 0} end
+  local size = 0
+  for _, part in ipairs(one[2]) do size = size + #part end
+  if size > most then one[2] = size else sum = sum + size end
+  if sum > most then break end
+  after = one[1]
+  found[#found + 1] = one
+end
+return {info, found, 1}
+"""
 
 
 class SourceTrimmed(PerdureError):
@@ -37,6 +58,7 @@ class Transaction(Protocol):
 
 class Client(Protocol):
     def pipeline(self, transaction: bool = True) -> Transaction: ...
+    async def execute_command(self, *words: Any) -> Any: ...
 
 
 class _Cursor(msgspec.Struct, frozen=True):
@@ -62,12 +84,12 @@ class RedisStreamSource(Source):
         client: Client,
         failures: tuple[type[Exception], ...] = (OSError,),
         too_large: tuple[type[Exception], ...] = (),
-        patient: Client | None = None,
     ) -> None:
         """`client` reaches the server by the rules for outgoing calls; `failures` is what it raises when it does not, and
-        `too_large` when the answer has more bytes than it reads. `patient` reads more: a single entry that is too large."""
-        self._patient = patient
+        `too_large` when the answer has more bytes than it reads."""
         self._too_large = too_large
+        self._by_script = False
+        """Whether the server is asked to leave out what is too large: a single entry was."""
         self._count = MOST_ITEMS + 1
         """How many entries are asked for: fewer where they were too large."""
         self._spec = spec
@@ -76,7 +98,7 @@ class RedisStreamSource(Source):
 
     async def poll(self, cursor: str | None) -> Polled:
         at = _START if cursor is None else _decode(cursor).id
-        info, entries = await self._read(at)
+        info, entries, more = await self._read(at)
         if cursor is None:
             # From the start, what was removed before is not missed: it counts as read.
             known = _Cursor(_START, info.added - info.length)
@@ -87,8 +109,8 @@ class RedisStreamSource(Source):
             self._check(known, info)
         page, read = await aside("", _fill, entries)
         reached = _Cursor(_text(entries[read - 1][0]) if read else known.id, known.count + read)
-        asked, self._count = self._count, min(self._count * 2, MOST_ITEMS + 1)
-        return Polled(tuple(page.items), _encode(reached), more=len(entries) >= asked or read < len(entries))
+        self._count = min(self._count * 2, MOST_ITEMS + 1)
+        return Polled(tuple(page.items), _encode(reached), more=more or read < len(entries))
 
     def _check(self, known: _Cursor, info: _Info) -> None:
         """Whether an entry after the cursor was removed. Raises SourceTrimmed.
@@ -105,23 +127,34 @@ class RedisStreamSource(Source):
                 "look at what was lost, then rewind the trigger"
             )
 
-    async def _read(self, at: str) -> tuple[_Info, list[Any]]:
-        """The stream, and entries after an id: fewer of them if so many are too large for one answer."""
-        client: Client = self._client
-        while True:
+    async def _read(self, at: str) -> tuple[_Info, list[Any], bool]:
+        """The stream, entries after an id, and whether there may be more: fewer of them if so many are too large for one answer, and
+        without the content of one that is so by itself."""
+        while not self._by_script:
             try:
-                return await self._read_some(client, at)
-            except self._too_large as error:
-                if self._count > 1:
-                    self._count = self._count // 4 or 1
-                elif self._patient is not None and client is not self._patient:
-                    client = self._patient
-                else:
-                    message = f"the entry of stream {self._spec.key} after {at} is too large to be read; delete it"
-                    raise SourceFailed(message) from error
+                return await self._read_some(at)
+            except self._too_large:
+                self._by_script = self._count == 1
+                self._count = self._count // 4 or 1
+        try:
+            said = await self._client.execute_command(
+                "EVAL", _SCRIPT, 1, self._spec.key, at, MOST_ITEMS + 1, MOST_BYTES
+            )
+            if not said:
+                return _Info(), [], False
+            info, entries, more = said
+            return _read_info(info), list(entries), bool(more)
+        except SourceRefused:
+            raise
+        except self._failures as error:
+            message = (
+                f"stream {self._spec.key} has an entry after {at} that is too large to be read, and is not passed over by EVAL: "
+                f"{str(error)[:200]}; delete it, or let the user of the trigger call EVAL"
+            )
+            raise SourceFailed(message) from error
 
-    async def _read_some(self, client: Client, at: str) -> tuple[_Info, list[Any]]:
-        together = client.pipeline(transaction=True)
+    async def _read_some(self, at: str) -> tuple[_Info, list[Any], bool]:
+        together = self._client.pipeline(transaction=True)
         together.execute_command("XINFO", "STREAM", self._spec.key)
         together.execute_command("XRANGE", self._spec.key, f"({at}", "+", "COUNT", self._count)
         try:
@@ -133,8 +166,9 @@ class RedisStreamSource(Source):
         if isinstance(entries, Exception):
             raise SourceFailed(f"stream {self._spec.key} cannot be read: {str(entries)[:200]}")
         if isinstance(info, Exception):  # there is no such key; what is no stream has failed above
-            return _Info(), []
-        return _read_info(info), list(_pairs(entries))
+            return _Info(), [], False
+        found = list(_pairs(entries))
+        return _read_info(info), found, len(found) >= self._count
 
 
 def _fill(entries: list[Any]) -> tuple[Page, int]:
@@ -142,7 +176,11 @@ def _fill(entries: list[Any]) -> tuple[Page, int]:
     page = Page()
     for number, (said, fields) in enumerate(entries):
         id = _text(said)
-        if not page.add(id, {"id": id, "fields": _read_fields(fields)}):
+        if isinstance(fields, int):
+            added = page.refuse(id, f"its entry has {fields:,} bytes, and {MOST_BYTES:,} are allowed")
+        else:
+            added = page.add(id, {"id": id, "fields": _read_fields(fields)})
+        if not added:
             return page, number
     return page, len(entries)
 

@@ -8,8 +8,9 @@ import pytest
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import triggers
-from perdure.kernel.mailbox import run_of_item
+from perdure.kernel.mailbox import MOST_BYTES, run_of_item
 from perdure.kernel.trigger_run import TRIGGER
+from tests.attack.marks import attack
 from tests.kernel.driver import Run, compiled
 from tests.kernel.mailboxes import TriggerRun, trigger
 from tests.kernel.rules.graphs import node
@@ -54,6 +55,19 @@ def test_rule_53_a_paused_or_full_trigger_reads_nothing_and_keeps_its_cursor():
     run.do(c.Resume(at=run.now))
     run.hear("d", cursor=4)
     assert (run.box.cursor, run.box.position) == ("4", 4)
+
+
+@attack("X28", "events that are large together, for a trigger that cannot start runs")
+def test_rule_53_nothing_is_read_while_what_waits_is_as_large_as_may_be():
+    run = trigger()
+    run.listen(open=1)
+    half = MOST_BYTES // 2
+    run.hear(cursor=3, items=tuple(c.Delivered(id=name, size=half) for name in ("a", "b", "c")))
+    assert (run.box.bytes, len(run.box.waiting)) == (2 * half, 2)
+    assert run.hear("d", cursor=4).code == "trigger_full"
+    run.end(*run.box.open)
+    run.hear("d", cursor=4)
+    assert run.box.cursor == "4"
 
 
 def test_rule_53_another_topic_begins_now_and_the_same_one_goes_on():

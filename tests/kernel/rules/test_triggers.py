@@ -87,6 +87,18 @@ def test_rule_45_what_waits_has_a_sum_of_bytes_too_and_a_source_is_not_asked_whi
     assert (polled.polls, polled.box.bytes) == ([3], half)
 
 
+@attack("X28", "a trigger that is fired by hand again and again while it may start nothing")
+def test_rule_45_what_is_fired_by_hand_has_a_number_too():
+    run = trigger()
+    run.webhook(open=1, buffer=3, overlap="allow")
+    run.do(c.Pause(at=run.now))
+    for number in range(3):
+        run.fire(f"f{number}")
+    assert run.fire("f2").events == ()  # known: it is the same firing
+    assert run.fire("f3").code == "trigger_full"
+    assert len(run.box.waiting) == 3
+
+
 def test_rule_46_items_start_in_order_as_far_as_the_limit_allows():
     run = trigger()
     run.webhook(open=2)
