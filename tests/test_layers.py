@@ -28,6 +28,7 @@ MIDDLE = {
     "secrets",
     "egress",
     "llms",
+    "agents",
     "sandbox",
     "pipeline",
     "triggers",
@@ -93,6 +94,8 @@ ALLOWED: dict[str, set[str]] = {
     "nodes": BASE
     | {"kernel", "expressions", "functions", "outcomes", "egress", "llms", "sandbox", "pipeline", "weight", "threads"}
     | PORTS,
+    # a node type of several files: its turns, its tools, and what they may do
+    "agents": BASE | {"expressions", "functions", "outcomes", "asks", "spending", "egress", "llms", "nodes", "threads"},
     # a calendar, signatures and templates; the loops and the commands ask it
     "triggers": {"errors", "budget", "model", "spelling", "kernel", "expressions", "secrets"},
     "sources": {

@@ -114,6 +114,10 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Steps that may happen at most once, began in an earlier attempt and have no result (rule 81)."""
     metered: bool = False
     """Whether money that its calls cost is limited, so that one of unknown price must not be made."""
+    routes: tuple[str, ...] = ()
+    """The nodes that the handler may choose, where its branch is `agent_driven`."""
+    label: str = ""
+    """How far what the config was made of is to be believed, and whether it is private; for agents."""
     asked: dict[str, str] = {}
     """The steps in the checkpoint, and perhaps more, that are asks: the hash of what was asked, by name."""
     queue: str = "default"

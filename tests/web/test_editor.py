@@ -87,7 +87,7 @@ def test_a_node_that_is_added_is_valid_by_itself(site):
         if not (answer := site.post("/workflows/validate", definition))["valid"]
     }
     # Which workflow is started, what a model is asked, into what a text is sorted and where is searched, only the author knows.
-    assert wrong.keys() <= {"workflow", "llm", "classifier", "search"}, wrong
+    assert wrong.keys() <= {"agent", "workflow", "llm", "classifier", "search"}, wrong
 
 
 def text_of(page):

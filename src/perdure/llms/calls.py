@@ -16,7 +16,7 @@ import msgspec
 from perdure.clock import system
 from perdure.llms.estimates import estimate
 from perdure.llms.operator_file import Found
-from perdure.llms.port import LlmError, OnDelta, Prefix, Request, Response, Usage, hash_of
+from perdure.llms.port import LlmError, Message, OnDelta, Prefix, Request, Response, Thinking, Usage, hash_of
 from perdure.llms.prices import priced
 from perdure.llms.structured import tell_schema
 from perdure.llms.wire import Timing, exchange
@@ -54,15 +54,21 @@ Begin = Callable[[Found, Usage, Make], Awaitable[Kept]]
 """Makes one request of a model, which may use so much, and gives what is kept of its answer. Raises LlmError."""
 
 
-def shape(request: Request, model: str, schema: str) -> Request:
-    """The request as a model gets it: under the provider's name, and with the schema in the prompt (`prompt`) if the provider
-    does not keep to one (`native`)."""
-    request = msgspec.structs.replace(request, model=model)
+def shape(request: Request, model: str, schema: str, provider: str = "") -> Request:
+    """The request as a model gets it: under the provider's name, without what other providers wanted back, and with the schema
+    in the prompt (`prompt`) if the provider does not keep to one (`native`)."""
+    messages = request.messages if not provider else tuple(_without_strange(one, provider) for one in request.messages)
+    request = msgspec.structs.replace(request, model=model, messages=messages)
     if request.schema is not None and schema == "prompt":
         prefix = request.prefix
         system_text = tell_schema(prefix.system, request.schema)
         request = msgspec.structs.replace(request, prefix=Prefix(prefix.tools, system_text, prefix.examples))
     return request
+
+
+def _without_strange(message: Message, provider: str) -> Message:
+    kept = tuple(part for part in message.parts if not isinstance(part, Thinking) or part.provider in ("", provider))
+    return message if len(kept) == len(message.parts) else Message(message.role, kept)
 
 
 async def ask(
@@ -78,7 +84,7 @@ async def ask(
     error: LlmError | None = None
     for found in models:
         try:
-            shaped = shape(request, found.row.model, found.row.schema)
+            shaped = shape(request, found.row.model, found.row.schema, found.row.provider)
             return await _ask_one(found, shaped, reveal, tenant, begin, on_delta)
         except LlmError as failed:
             error = failed
@@ -108,7 +114,10 @@ async def _ask_one(
 
     async def make() -> Answered:
         timing = Timing()
-        response = await exchange(found, request, key, tenant=tenant, on_delta=on_delta, timing=timing)
+        if found.speaker is not None:
+            response = await found.speaker(request)
+        else:
+            response = await exchange(found, request, key, tenant=tenant, on_delta=on_delta, timing=timing)
         usage = priced(response.usage, found.price) if response.counted else guess
         now, first = system.monotonic(), timing.first
         return Answered(
@@ -163,7 +172,11 @@ def answer_data(answered: Answered) -> dict[str, Any]:
     response = answered.response
     return {
         "request": answered.request,
-        "sent": {"model": answered.found.row.model, "schema": answered.found.row.schema},
+        "sent": {
+            "model": answered.found.row.model,
+            "schema": answered.found.row.schema,
+            "provider": answered.found.row.provider,
+        },
         "alias": answered.found.name,
         "provider": answered.found.row.provider,
         "model": response.model or answered.found.row.model,

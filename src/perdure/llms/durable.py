@@ -47,20 +47,20 @@ class Said(msgspec.Struct, frozen=True):
 class Talk:
     """One conversation."""
 
-    def __init__(self, ctx: Any, models: Sequence[Found], max_usd: int | None = None) -> None:
+    def __init__(self, ctx: Any, models: Sequence[Found], limit: Budget | None = None) -> None:
         self._ctx = ctx
         self._models = models
         before = ctx.last_checkpoint if isinstance(ctx.last_checkpoint, dict) else {}
         self._round = int(before.get("round", 1))
         self._usage = Usage()
-        self._limit = None if max_usd is None else Budget(usd=max_usd)
+        self._limit = limit
 
     async def converse(self, request: Request, *, repairs: int = 0, on_delta: OnDelta | None = None) -> Said:
         """Ask until the answer fits the schema. Raises Failure."""
-        request = await self._keep(await aside(self._ctx.tenant, _clean, request))
+        request = await self._keep(await aside(self._ctx.tenant, clean, request))
         number = 0
         while True:
-            kept = await self._answer(self._name(number), request, on_delta)
+            kept = await self.answer(self._name(number), request, on_delta)
             self._usage += msgspec.convert(kept["usage"], Usage)
             message = msgspec.convert(kept["message"], Message)
             if kept["finish"] in ("refused", "filtered"):
@@ -73,7 +73,7 @@ class Talk:
                 raise Failure(f"llm:{kept['finish']}", f"{kept['alias']}: {what}", retryable=False)
             if request.schema is None:
                 return self._said(kept, message.text, None, mended=False, has_data=False)
-            data, mended, problems = await aside(self._ctx.tenant, _read, request.schema, message.text)
+            data, mended, problems = await aside(self._ctx.tenant, read_answer, request.schema, message.text)
             if not problems:
                 return self._said(kept, message.text, data, mended=mended, has_data=True)
             if kept["finish"] == "length":
@@ -81,7 +81,7 @@ class Talk:
             if number == repairs:
                 break
             number += 1
-            request = _again(request, message, problems)
+            request = ask_to_mend(request, message, problems)
         await self._spoil()
         told = "; ".join(cut(problem, _SHOWN) for problem in problems[:3])
         raise Failure(
@@ -103,8 +103,8 @@ class Talk:
         kept = await self._ctx.step("request", give)
         return msgspec.convert(kept, Request)
 
-    async def _answer(self, name: str, request: Request, on_delta: OnDelta | None) -> dict[str, Any]:
-        """What is kept of the answer, asked for unless an earlier attempt has it. Raises Failure."""
+    async def answer(self, name: str, request: Request, on_delta: OnDelta | None = None) -> dict[str, Any]:
+        """What is kept of the answer, as the step of this name, asked for unless an earlier attempt has it. Raises Failure."""
         most = TRIES * len(self._models)
         for number in range(1, most + 1):
             kept = self._ctx.find_step(_try(name, number))
@@ -127,8 +127,8 @@ class Talk:
 
     async def _begin(self, step: str, found: Found, guess: Usage, make: Make) -> dict[str, Any]:
         """Make one request, if there is money for it. Raises LlmError."""
-        if not guess.priced and (self._limit is not None or self._ctx.metered):
-            what = "the node has max_usd" if self._limit is not None else "the run has a budget in dollars"
+        if not guess.priced and ((self._limit is not None and self._limit.usd is not None) or self._ctx.metered):
+            what = "the node has a limit in dollars" if self._limit is not None else "the run has a budget in dollars"
             message = (
                 f"nobody has said what {found.full} costs, and {what}; the operator prices it in the agents file: "
                 f'prices."{found.full}" = {{input = …, output = …}}'
@@ -156,7 +156,7 @@ class Talk:
 
     def _keep_within(self, found: Found, guess: Usage) -> None:
         """Keep to `max_usd` in a compensator. Raises LlmError."""
-        if self._limit is not None and self._usage.usd + guess.usd > (self._limit.usd or 0):
+        if self._limit is not None and self._limit.usd is not None and self._usage.usd + guess.usd > self._limit.usd:
             message = f"a call of {found.name} may cost ${guess.usd / MILLIONTHS:.6f}, and max_usd has less left"
             raise LlmError("budget_exhausted", message, sent=False)
 
@@ -187,20 +187,20 @@ def _used(usage: Usage) -> Used:
     return Used(**amounts, usd=Decimal(usage.usd) / MILLIONTHS if usage.priced else None)
 
 
-def _clean(request: Request) -> Request:
+def clean(request: Request) -> Request:
     """The request without secrets that this process has revealed: what is recorded is what is sent."""
 
-    def clean(part: Part) -> Part:
+    def without(part: Part) -> Part:
         return Text(hide(part.text)) if isinstance(part, Text) else part
 
     def message(one: Message) -> Message:
-        return Message(one.role, tuple(clean(part) for part in one.parts))
+        return Message(one.role, tuple(without(part) for part in one.parts))
 
     prefix = Prefix(request.prefix.tools, hide(request.prefix.system), tuple(map(message, request.prefix.examples)))
     return msgspec.structs.replace(request, prefix=prefix, messages=tuple(map(message, request.messages)))
 
 
-def _read(schema: Any, text: str) -> tuple[Any, bool, list[str]]:
+def read_answer(schema: Any, text: str) -> tuple[Any, bool, list[str]]:
     """The value in an answer, whether it was mended, and what is wrong with it."""
     try:
         data, mended = read_json(text)
@@ -209,7 +209,7 @@ def _read(schema: Any, text: str) -> tuple[Any, bool, list[str]]:
     return data, mended, find_problems(schema, data)
 
 
-def _again(request: Request, message: Message, problems: list[str]) -> Request:
+def ask_to_mend(request: Request, message: Message, problems: list[str]) -> Request:
     """The same conversation, with the answer that does not fit and what is wrong with it."""
     answered = message if message.parts else Message("assistant", (Text("(nothing)"),))
     told = Message("user", (Text(ask_again(problems)),))
@@ -231,10 +231,10 @@ def rebuild(steps: dict[str, Any]) -> dict[str, str]:
             found[name] = hash_of(shape(request, **kept["sent"]))
             message = msgspec.convert(kept["message"], Message)
             if request.schema is not None:
-                _, _, problems = _read(request.schema, message.text)
+                _, _, problems = read_answer(request.schema, message.text)
                 if kept["finish"] == "length":
                     problems = ["it was cut off because it is too long; say less", *problems]
-                request = _again(request, message, problems)
+                request = ask_to_mend(request, message, problems)
     return found
 
 

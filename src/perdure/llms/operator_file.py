@@ -27,7 +27,7 @@ from perdure.errors import SettingsInvalid
 from perdure.llms.anthropic import Anthropic
 from perdure.llms.openai_chat import OpenAIChat
 from perdure.llms.openai_responses import OpenAIResponses
-from perdure.llms.port import Codec, LlmError
+from perdure.llms.port import Codec, LlmError, Speaker
 from perdure.llms.prices import Price, find_price
 from perdure.plain_text import cut
 from perdure.spelling import suggest
@@ -110,6 +110,8 @@ class Found(msgspec.Struct, frozen=True):
     row: Model
     provider: Provider
     price: Price | None
+    speaker: Speaker | None = None
+    """Who answers in this process, in the place of the provider."""
 
     @property
     def full(self) -> str:
@@ -120,6 +122,8 @@ class Models(msgspec.Struct, frozen=True):
     providers: dict[str, Provider] = msgspec.field(default_factory=lambda: dict(BUILT_IN))
     models: dict[str, Model] = {}
     prices: dict[str, Price] = {}
+    speaker: Speaker | None = None
+    """Who answers for all of them, in a test."""
 
     def get(self, name: str, tenant: str) -> Found:
         """The model that a workflow of this tenant names. Raises LlmError."""
@@ -134,7 +138,8 @@ class Models(msgspec.Struct, frozen=True):
         provider_row = None if row is None else self.providers[row.provider]
         if row is None or provider_row is None or not (_has(row, tenant) and _has(provider_row, tenant)):
             raise LlmError("llm:unknown_model", self._explain(name, tenant), sent=False)
-        return Found(name, row, provider_row, find_price(self.prices, row.provider, row.model))
+        price = find_price(self.prices, row.provider, row.model)
+        return Found(name, row, provider_row, price, self.speaker)
 
     def find_problem(self, name: str) -> str | None:
         """Why no tenant can call a model of this name; None if one may."""

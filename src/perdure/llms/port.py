@@ -47,10 +47,12 @@ class Result(msgspec.Struct, frozen=True, tag="result", tag_field="kind", omit_d
     wire_id: str = ""
 
 
-class Thinking(msgspec.Struct, frozen=True, tag="thinking", tag_field="kind"):
+class Thinking(msgspec.Struct, frozen=True, tag="thinking", tag_field="kind", omit_defaults=True):
     """What a provider wants back unread with the next turn."""
 
     opaque: Any
+    provider: str = ""
+    """Whose it is; no other provider gets it. Empty in an answer that has just come."""
 
 
 Part = Text | Image | Call | Result | Thinking
@@ -172,6 +174,14 @@ class LlmError(Exception):
         """Whether it certainly cost nothing: it was not sent, or refused before a model read it. After 408 a model may have."""
         status = self.details.get("status", 0)
         return not self.sent or (400 <= status < 500 and status != 408)
+
+
+class Speaker(Protocol):
+    """A model in this process, for tests: it is asked in the place of a provider."""
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer. Raises LlmError."""
+        ...
 
 
 class Reader(Protocol):

@@ -7,7 +7,9 @@ import importlib
 from perdure.nodes.plugins import Plugins, find_installed
 from perdure.nodes.registry import Registry
 
-BUILTIN = tuple("classifier function http human input llm map output search task transform wait workflow".split())
+BUILTIN = tuple("agent classifier function http human input llm map output search task transform wait workflow".split())
+_ELSEWHERE = {"agent": "perdure.agents.agent_node"}
+"""Types that do not stand in a file of this folder."""
 
 
 def builtin() -> Registry:
@@ -22,5 +24,5 @@ def installed() -> Registry:
 
 def _fill(registry: Registry) -> Registry:
     for name in BUILTIN:
-        registry.add(importlib.import_module(f"{__name__}.{name}").TYPE)
+        registry.add(importlib.import_module(_ELSEWHERE.get(name, f"{__name__}.{name}")).TYPE)
     return registry

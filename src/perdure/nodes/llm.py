@@ -23,6 +23,7 @@ from perdure.llms.calls import failure
 from perdure.llms.durable import Said, Talk, image_part
 from perdure.llms.operator_file import Found
 from perdure.llms.port import LlmError, Message, Params, Part, Prefix, Request, Text, Usage
+from perdure.model.money import MILLIONTHS, Budget
 from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Failure
 
@@ -32,7 +33,7 @@ MAX_IMAGE = 5 * 1024 * 1024
 MAX_MESSAGES = 1000
 BYTES = "$bytes"
 _SECRET = re.compile(r"\{\{-?\s*+secrets\b")
-_SHOWN_TO_MODEL = ("system", "prompt", "messages", "examples", "images", "schema", "labels", "input")
+_SHOWN_TO_MODEL = ("system", "instructions", "prompt", "messages", "examples", "images", "schema", "labels", "input")
 
 
 async def handle(config: Any, ctx: Any) -> Any:
@@ -58,7 +59,8 @@ async def converse(config: dict[str, Any], ctx: Any, request: Request, schema: A
             retryable=False,
         )
     max_usd = config.get("max_usd")
-    talk = Talk(ctx, find_models(config, ctx.tenant), None if max_usd is None else round(max_usd * 1_000_000))
+    limit = None if max_usd is None else Budget(usd=round(max_usd * MILLIONTHS))
+    talk = Talk(ctx, find_models(config, ctx.tenant), limit)
     request = msgspec.structs.replace(request, schema=schema)
     try:
         async with asyncio.timeout(DEFAULT_SECONDS if ctx.timeout_seconds is None else None):

@@ -114,9 +114,16 @@ async def handle(config: Any, ctx: Any) -> Any:
     arguments = config.get("args") or {}
     if not isinstance(arguments, dict):
         raise Failure("bad_config", f"task {reference!r}: expected args to be an object", retryable=False)
+    return await call_function(function, arguments, reference, ctx, ctx)
+
+
+async def call_function(
+    function: functions.Function, arguments: dict[str, Any], reference: str, ctx: Any, given: Any
+) -> Any:
+    """Call a function as a task does; `given` is what it gets where it takes a context. Raises Failure."""
     shape = _shape(function)
     if shape.context is not None:
-        arguments = {**arguments, shape.context: ctx}
+        arguments = {**arguments, shape.context: given}
     mistake = shape.find_mistake(arguments)
     if mistake is not None:
         raise Failure("bad_arguments", f"task {reference!r}: {mistake}", retryable=False)

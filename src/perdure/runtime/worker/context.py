@@ -195,6 +195,16 @@ class Context:
         return self._task.metered
 
     @property
+    def routes(self) -> tuple[str, ...]:
+        """The nodes that the handler may choose (`Chosen`), where its branch is `agent_driven`. For node types."""
+        return self._task.routes
+
+    @property
+    def label(self) -> str:
+        """How far what the config was made of is to be believed. For node types."""
+        return self._task.label
+
+    @property
     def log(self) -> Log:
         """The log of the run: `ctx.log("…")`, `ctx.log.warning("…")`. Lines from `info` on are kept with the run, and
         all go where Python's logging sends them."""

@@ -1,0 +1,269 @@
+"""What an agent said, was told and did, put together from the steps of its node.
+
+    prefix               what was asked, with the tools as they were then: `Plan`
+    model/<n>            the answer of turn n; `.last` where it was asked to end, `.t2` after a try without an answer, `.r1` after a
+                         repair, `model/<n>-2` where the turn was asked anew
+    guard/<n>            what the guard decided about the calls of turn n
+    t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before
+
+The loop and whoever reads a transcript later use the same code, so that both see the same: every request can be rebuilt from
+its steps, and has the hash that was recorded (A4).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.agents.guards import hash_of
+from perdure.agents.toolbox import Tool
+from perdure.llms.calls import shape
+from perdure.llms.durable import ask_to_mend, read_answer
+from perdure.llms.port import Call, Message, Request, Result, Text, Thinking
+from perdure.llms.port import hash_of as request_hash
+from perdure.model.labels import TRUSTED, Label
+from perdure.plain_text import cut, hide
+
+MAX_SHOWN = 32 * 1024
+"""The most characters of one result that the model is shown."""
+SAME_TOLD, SAME_MOST = 4, 6
+"""After so many calls that are the same and give the same, the model is told; after so many, the agent is stuck."""
+_LAST = "This is your last turn: answer now, without calling a tool."
+_MODEL = re.compile(r"model/([0-9]+)(?:-([0-9]+))?(\.last)?(?:\.t[0-9]+)?(?:\.r([0-9]+)(?:\.t[0-9]+)?)?")
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the first attempt began with, whatever is deployed later."""
+
+    request: Request
+    tools: tuple[Tool, ...] = ()
+    routes: tuple[str, ...] = ()
+    label: Label = Label()
+    """Of what the prompt was made of."""
+    approvals: dict[str, Any] = {}
+    max_turns: int = 20
+    parallel: int = 8
+    repairs: int = 2
+
+    def find_tool(self, name: str) -> Tool | None:
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    @property
+    def trusted_text(self) -> str:
+        """What people who are trusted have said: nothing, if anybody could have written a part of it."""
+        if self.label.is_tainted:
+            return ""
+        return "\n".join([self.request.prefix.system, *(one.text for one in self.request.messages)])
+
+
+class Made(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call, and what it gave."""
+
+    id: str
+    tool: str
+    arguments: Any
+    text: str
+    failed: bool = False
+    label: Label = TRUSTED
+    """Of what it gave."""
+    denied: bool = False
+
+
+class Transcript:
+    """The messages so far, and how far they are to be believed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._messages: list[Message] = list(plan.request.messages)
+        self._wire_ids: set[str] = set()
+        self._same: dict[str, int] = {}
+        self.label = plan.label
+        self.tainted_by: list[str] = ["prompt"] if plan.label.is_tainted else []
+        """Where what is untrusted came from."""
+        self.calls = 0
+
+    def request(self, *, last: bool = False) -> Request:
+        """What the model is asked next."""
+        messages = tuple(self._messages)
+        if not last:
+            return msgspec.structs.replace(self._plan.request, messages=messages)
+        told = Message("user", (Text(_LAST),))
+        choice: Any = "none" if self._plan.tools else "auto"
+        return msgspec.structs.replace(self._plan.request, messages=(*messages, told), tool_choice=choice)
+
+    def add(self, turn: str, kept: Mapping[str, Any], made: Sequence[Made]) -> int:
+        """Add a turn with its calls and what they gave, in the order of the calls, whatever ended first. Gives how often one of
+        the calls has given the same."""
+        message = self._named(turn, kept)
+        calls = [part for part in message.parts if isinstance(part, Call)]
+        results, most = [], 0
+        for call, one in zip(calls, made, strict=True):
+            same = hash_of(one.tool, [one.arguments, one.text])
+            times = self._same[same] = self._same.get(same, 0) + 1
+            most = max(most, times)
+            text = one.text
+            if times >= SAME_TOLD:
+                text += f"\n(You have made this call {times} times, and it gave the same each time: do something else.)"
+            results.append(Result(call.id, text, one.failed, call.wire_id))
+            self.label |= one.label
+            if one.label.is_tainted:
+                self.tainted_by.append(f"{one.id} {one.tool}")
+        self.calls += len(made)
+        self._messages += [message, Message("user", tuple(results))]
+        return most
+
+    def _named(self, turn: str, kept: Mapping[str, Any]) -> Message:
+        """The message of a kept answer, with Perdure's ids for its calls. The provider's own go back to it only where they tell
+        the calls apart: models repeat theirs, or have none."""
+        message = read_message(kept)
+        calls = [part for part in message.parts if isinstance(part, Call)]
+        ids = [call.wire_id for call in calls]
+        is_own = len(set(ids)) < len(ids) or not all(ids) or bool(self._wire_ids & set(ids))
+        parts: list[Any] = []
+        number = 0
+        for part in message.parts:
+            if isinstance(part, Call):
+                id = f"{turn}.{number}"
+                wire = id.replace(".", "_") if is_own else part.wire_id
+                self._wire_ids.add(wire)
+                parts.append(Call(id, part.name, part.arguments, wire))
+                number += 1
+            elif isinstance(part, Thinking):
+                parts.append(Thinking(part.opaque, str(kept.get("provider", ""))))
+            else:
+                parts.append(part)
+        return Message("assistant", tuple(parts))
+
+
+def read_message(kept: Mapping[str, Any]) -> Message:
+    return msgspec.convert(kept["message"], Message)
+
+
+def calls_of(kept: Mapping[str, Any]) -> list[Call]:
+    return [part for part in read_message(kept).parts if isinstance(part, Call)]
+
+
+def text_of(value: Any) -> str:
+    """A value as the model is shown it, without secrets. It may take time."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = hide(text)
+    if len(text) <= MAX_SHOWN:
+        return text
+    return f"{text[:MAX_SHOWN]}\n… (cut: {len(text):,} characters in all)"
+
+
+def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], steps: Mapping[str, Any]) -> Made:
+    """What a call gave, from what is kept of it."""
+    if "text" in judged:  # it was no call of a tool, or was denied
+        return Made(id, call.name, call.arguments, judged["text"], failed=True, denied=judged["verdict"] == "deny")
+    assert tool is not None
+    answer = steps.get(f"{id}.ok")
+    arguments = call.arguments
+    if answer is not None and answer["decision"] != "approve":
+        said = f": {cut(answer['comments'], 1_000)}" if answer.get("comments") else ""
+        return Made(id, tool.name, arguments, f"A person did not allow this call{said}", failed=True, denied=True)
+    decided = steps.get(f"{id}.decided")
+    if decided is not None:
+        arguments = decided["arguments"]
+        if "text" in decided:
+            return Made(id, tool.name, arguments, decided["text"], failed=True, denied=True)
+    kept = steps[id]
+    if tool.kind == "workflow":
+        shown = {key: kept[key] for key in ("state", "output", "error") if kept.get(key) is not None}
+        return Made(id, tool.name, arguments, text_of(shown), kept.get("state") != "completed", tool.returns)
+    if tool.kind == "ask_human":
+        shown = {key: kept[key] for key in ("decision", "decided_by", "comments", "data") if kept.get(key) is not None}
+        return Made(id, tool.name, arguments, text_of(shown), label=TRUSTED)
+    return Made(id, tool.name, arguments, kept["text"], kept.get("failed", False), tool.returns)
+
+
+# -- reading a transcript from steps -----------------------------------------------------------------------------------
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A turn, as whoever looks at a run sees it."""
+
+    number: int
+    step: str
+    label: Label
+    """Of the transcript when the model was asked."""
+    kept: dict[str, Any]
+    guard: list[dict[str, Any]]
+    made: list[Made]
+    drift: bool
+    """Whether the request that the steps come to is another one than was recorded."""
+
+
+def read_plan(steps: Mapping[str, Any]) -> Plan:
+    return msgspec.convert(steps["prefix"], Plan)
+
+
+def read_turns(steps: Mapping[str, Any]) -> list[Turn]:
+    """The turns that are kept, in order, as far as they have ended. It may take time."""
+    plan = read_plan(steps)
+    transcript = Transcript(plan)
+    found: list[Turn] = []
+    for number, names in sorted(_by_turn(steps).items()):
+        label, request = transcript.label, None
+        for step, base in names:
+            kept = steps[step]
+            if request is None:
+                request = transcript.request(last=base.endswith(".last"))
+            drift = request_hash(shape(request, **kept["sent"])) != kept["request"]
+            turn = turn_of(number, base)
+            calls = calls_of(kept)
+            judged = [] if base.endswith(".last") else steps.get(f"guard/{turn[1:]}", {}).get("calls", [])
+            made = _made(turn, calls, plan, judged, steps)
+            found.append(Turn(number, step, label, kept, judged, made, drift))
+            if calls and len(made) == len(calls):
+                transcript.add(turn, kept, made)
+            elif plan.request.schema is not None:
+                request = mend(request, plan.request.schema, kept)
+    return found
+
+
+def _made(turn: str, calls: list[Call], plan: Plan, judged: Any, steps: Mapping[str, Any]) -> list[Made]:
+    found: list[Made] = []
+    for number, (call, one) in enumerate(zip(calls, judged, strict=False)):
+        id = f"{turn}.{number}"
+        answer = steps.get(f"{id}.ok")
+        is_over = "text" in one or id in steps or "text" in steps.get(f"{id}.decided", {})
+        if not is_over and (answer is None or answer["decision"] == "approve"):
+            return found  # it has not ended
+        found.append(made_of(id, call, plan.find_tool(call.name), one, steps))
+    return found
+
+
+def _by_turn(steps: Mapping[str, Any]) -> dict[int, list[tuple[str, str]]]:
+    """The steps of each turn with the name they begin with: the last time it was asked, and its repairs in order."""
+    found: dict[int, dict[int, list[tuple[int, str, str]]]] = {}
+    for name in steps:
+        if (matched := _MODEL.fullmatch(name)) is not None:
+            number, again, last, repair = int(matched[1]), int(matched[2] or 1), matched[3] or "", int(matched[4] or 0)
+            base = step_name(number, again, last=bool(last))
+            found.setdefault(number, {}).setdefault(again, []).append((repair, name, base))
+    return {number: [(name, base) for _, name, base in sorted(times[max(times)])] for number, times in found.items()}
+
+
+def step_name(turn: int, again: int, *, last: bool = False) -> str:
+    """The step of the answer of a turn."""
+    return f"model/{turn}" + (f"-{again}" if again > 1 else "") + (".last" if last else "")
+
+
+def turn_of(number: int, base: str) -> str:
+    """What the steps of the calls of a turn begin with: `t3`, or `t3-2` if the turn was asked anew."""
+    return "t" + base.removesuffix(".last").removeprefix("model/") if number else ""
+
+
+def mend(request: Request, schema: Any, kept: Mapping[str, Any]) -> Request:
+    """The request after an answer that does not fit."""
+    message = read_message(kept)
+    _, _, problems = read_answer(schema, message.text)
+    if kept["finish"] == "length":
+        problems = ["it was cut off because it is too long; say less", *problems]
+    said = Message("assistant", (Text(message.text or "(nothing)"),))
+    mended = ask_to_mend(request, said, problems)
+    return msgspec.structs.replace(mended, tool_choice="none") if request.prefix.tools else mended

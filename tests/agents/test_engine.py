@@ -1,0 +1,203 @@
+"""Agents in the real engine: children, people, routes and budgets, and a process that dies at every append."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from perdure.kernel import events as e
+from perdure.llms.scripted.scripted_model import ScriptedModel
+from perdure.nodes import builtin
+from perdure.nodes.config_checks import find_problems
+from perdure.runtime.coordinator.requests import Request
+from tests.agents.desk import tools
+from tests.agents.test_loop import LONG, SUM, call
+from tests.engine.helpers import (
+    compiled,
+    crash,
+    ended,
+    events,
+    finish,
+    opened,
+    output_of,
+    running,
+    start,
+    state_of,
+    task,
+    until,
+    workflow,
+)
+from tests.engine.test_crash_points import dies_at
+
+did: Counter[str] = Counter()
+
+
+def lookup(id: int) -> dict[str, Any]:
+    did[f"lookup {id}"] += 1
+    return {"id": id}
+
+
+async def weather(city: str) -> str:
+    did[f"weather {city}"] += 1
+    return f"fine in {city}"
+
+
+def mail(to: str, text: str) -> str:
+    did[f"mail {to}"] += 1
+    return "sent"
+
+
+LOOKUP, WEATHER, MAIL = tools(lookup, weather, mail)
+REFUND = workflow(
+    task("inner", "add", args={"a": "{{ inputs.id }}", "b": 1}), name="refund", outputs={"n": "{{ inner.sum }}"}
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    did.clear()
+
+
+def agent(*entries: Any, **more: Any) -> dict[str, Any]:
+    outer = {key: more.pop(key) for key in {"branch", "dependencies", "retry"} & more.keys()}
+    config = {"model": "scripted", "prompt": "Do it.", "tools": list(entries), **more}
+    return {"id": "agent", "type": "agent", "config": config, **outer}
+
+
+READ = {"function": LOOKUP, "effect": "read"}
+LONG_AGENT = agent(
+    READ,
+    {"function": WEATHER, "effect": "read"},
+    {"function": MAIL, "effect": "send", "idempotent": True, "approve": "always"},
+    {"workflow": "refund", "effect": "write"},
+    "ask_human",
+    schema=SUM,
+)
+
+
+async def answer_all(engine: Any) -> Any:
+    """Approve whatever is asked for, until the run ends. (Without `wait_for`, which may swallow that a test cancels it.)"""
+    voted: set[str] = set()
+    async for _ in engine.runs.follow("r1"):
+        for approval in _pending(await engine.runs.state("r1")):
+            if approval not in voted:
+                voted.add(approval)
+                vote = Request(kind="vote", run_id="r1", approval=approval, decision="approve", by="ann")
+                await engine.runs.request(vote)
+    return await engine.runs.state("r1")
+
+
+def _pending(state: Any) -> list[str]:
+    asks = (state.find("agent").asks or {}) if state.find("agent") is not None else {}
+    return [one.approval for one in asks.values() if one.approval and one.approval in state.approvals]
+
+
+async def test_an_agent_uses_functions_workflows_and_people_in_one_run(tmp_path):
+    with ScriptedModel(LONG) as model:
+        async with running(tmp_path) as engine:
+            await engine.workflows.register(compiled(REFUND))
+            await start(engine, workflow(LONG_AGENT))
+            await answer_all(engine)
+            state = await ended(engine)
+            assert state.state == "completed", state.error
+            assert output_of(state, "agent")["output"] == {"sum": 3}
+            said = await events(engine.journal)
+    assert dict(did) == {"lookup 1": 1, "lookup 2": 1, "weather Rome": 1, "weather Oslo": 1, "mail ann": 1}
+    assert len(model.seen) == 5
+    steps = {one.step: one.data for one in said if isinstance(one, e.NodeCheckpointed)}
+    assert steps["t2.1"]["output"] == {"n": 8}
+    [shown] = [one.shown for one in said if isinstance(one, e.ApprovalRequested) and "tool" in one.shown]
+    assert (shown["tool"], shown["arguments"]) == ("mail", {"to": "ann", "text": "hi"})
+
+
+async def run_to_the_end(engine: Any, definition: dict[str, Any]) -> None:
+    await engine.workflows.register(compiled(REFUND))
+    if await engine.journal.find_run("r1") is None:
+        await start(engine, definition)
+    await answer_all(engine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_crash_at_any_append_repeats_nothing_that_was_kept(tmp_path, after):
+    for number in range(3 + after, 60, 4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        did.clear()
+        with ScriptedModel(LONG) as model:
+            died = await dies_at(folder, number, after, workflow(LONG_AGENT), run_to_the_end)
+            if not died:
+                assert number > 20
+                return
+            engine = await opened(folder)
+            try:
+                await engine.hold()
+                await run_to_the_end(engine, workflow(LONG_AGENT))
+                state = await ended(engine)
+                assert output_of(state, "agent")["output"] == {"sum": 3}, number
+            finally:
+                await crash(engine)
+        assert len(model.seen) <= 6, number
+        assert sum(did.values()) <= 5 + 3, number
+
+
+async def test_the_route_that_an_agent_chose_is_taken(tmp_path):
+    nodes = [
+        agent(branch={"type": "agent_driven", "available_next_nodes": ["big", "small"], "default": ["small"]}),
+        task("big", "echo", ["agent"]),
+        task("small", "echo", ["agent"]),
+    ]
+    with ScriptedModel([{"data": {"output": "x", "next_nodes": ["big"], "reasoning": "so"}}]):
+        async with running(tmp_path) as engine:
+            state = await finish(engine, workflow(*nodes))
+    assert (state_of(state, "big"), state_of(state, "small")) == ("completed", "skipped")
+
+
+async def test_an_agent_stops_at_its_own_budget_and_a_run_pauses_at_its(tmp_path):
+    rules: list[dict[str, Any]] = [{"calls": [call("lookup", id=1)]}]
+    with ScriptedModel(rules) as model:
+        async with running(tmp_path) as engine:
+            state = await finish(engine, workflow(agent(READ, budget={"calls": 2}, retry={"max_attempts": 1})))
+            assert state.error is not None
+            assert (state.state, state.error.code, len(model.seen)) == ("failed", "budget_exhausted", 2)
+            limited = workflow(agent(READ), limits={"budget": {"calls": 3}})
+            await start(engine, limited, "r2")
+            state = await until(engine, lambda state: state.state == "paused", "r2")
+            assert (state.money.spent.calls, len(model.seen)) == (3, 5)
+
+
+def problems(*entries: Any, **more: Any) -> list[str]:
+    ir = compiled(workflow(agent(*entries, **more))).ir
+    return [problem.message for problem in find_problems(ir, builtin()) if problem.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("search_tools", "'search_tools' is not built yet"),
+        ({"execute_pipeline": {"origins": ["https://a.example"]}}, "'execute_pipeline' is not built yet"),
+        ({"mcp": "github", "tools": ["search_*"], "effect": "read"}, "'mcp' is not built yet"),
+        ("ask_humn", "did you mean 'ask_human'?"),
+        ("crm:lookup", "{function: module:name, effect: read}"),
+        ({"function": "crm:lookup"}, "'effect' says what a call may do: read, write, send"),
+        ({"function": "crm:lookup", "workflow": "x", "effect": "read"}, "one of 'function', 'workflow'"),
+        ({"workflow": "a b", "effect": "read"}, "is no name that models know"),
+        ({"function": "crm:ask_human", "effect": "read"}, "give this one another 'name'"),
+        ({"function": "{{ inputs.f }}", "effect": "read"}, "tools hold no templates"),
+        ({"function": "crm:lookup", "effect": "read", "control": ["to"]}, "'control' is for tools that write or send"),
+        ({"function": "crm:lookup", "effect": "read", "schema": {"type": 7}}, "no usable JSON Schema"),
+        ({"function": "crm:lookup", "efect": "read"}, "efect"),
+    ],
+)
+def test_tools_that_cannot_be_used_are_refused_before_anything_runs(entry, words):
+    assert any(words in one for one in problems(entry)), problems(entry)
+
+
+def test_other_mistakes_of_a_config_are_found_too():
+    twice = {"function": "crm:lookup", "effect": "read"}
+    assert any("two tools are called 'lookup'" in one for one in problems(twice, twice))
+    assert any("sessions are not built yet" in one for one in problems(session="{{ inputs.who }}"))
+    assert any("a secret is shown to no model" in one for one in problems(prompt="{{ secrets.KEY }}"))
+    assert any("a secret is shown to no model" in one for one in problems(instructions="{{ secrets.KEY }}"))
