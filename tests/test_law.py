@@ -19,7 +19,7 @@ BESIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "tests/sim/known_s
 
 _NUMBERS = re.compile(r"\b([Rr]ules?|PROTOCOL|test_rule)(?:[_-]|\s+)(\d+)((?:(?:,? and |,? to |, )\d+)*)")
 _MORE = re.compile(r"(and|to|,) ?(\d+)")
-_IDS = re.compile(r"(?:TG|[BFJVERTWSX])\d\d?(?![\w-])")
+_IDS = re.compile(r"(?:TG|AG|[BFJVERTWSX])\d\d?(?![\w-])")
 _NO_BEGINNING = re.compile(r"[\w%#&./\\-]")
 _ANCHOR = re.compile(r'<a id="([a-z]+-?\d+)"></a>')
 

@@ -51,7 +51,7 @@ class Journal:
     def keep(self, step: str, value: Any) -> None:
         self.point()
         if step:
-            assert step not in self.steps, f"{step} has two results (A1)"
+            assert step not in self.steps, f"{step} has two results"
             self.steps[step] = msgspec.json.decode(msgspec.json.encode(value))
             self.written.append(step)
             self.begun.pop(step, None)
@@ -62,7 +62,7 @@ class Journal:
     def begin(self, step: str, effect: str) -> None:
         self.point()
         if effect == "at_most_once":
-            assert step not in self.begun, f"{step} begins twice (A2)"
+            assert step not in self.begun, f"{step} begins twice"
             self.begun[step] = effect
         self.point()
 

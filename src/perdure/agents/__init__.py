@@ -2,9 +2,9 @@
 
     agent_node    the node type: what a config means
     toolbox       which tools there are, and what each takes
-    loop          the turns: ask the model, judge its calls, make them, go on
+    agent_loop    the turns: ask the model, judge its calls, make them, go on
     tool_calls    the calls of one turn
-    guards        whether a call may be made: a pure function of labels, tool and arguments
+    call_guard    whether a call may be made: a pure function of labels, tool and arguments
     transcript    what was said, put together from the steps of a run
 
 Nothing of an agent lives outside the journal: entered again, in another process or after a crash, it finds what was answered and

@@ -1,6 +1,6 @@
 """`agent`: a model that calls tools until it has an answer, and may choose where the run goes on.
 
-It owns what a config means: what the model is told, which tools it has, what its answer looks like. The turns are in `loop.py`.
+It owns what a config means: what the model is told, which tools it has, what its answer looks like. The turns are in `agent_loop.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from perdure import egress
-from perdure.agents.guards import Policy
-from perdure.agents.loop import Agent, Answer
+from perdure.agents.agent_loop import Agent, Answer
+from perdure.agents.call_guard import Policy
 from perdure.agents.toolbox import BUDGET_SCHEMA, TOOLS_SCHEMA, check_tools, find_tools
 from perdure.agents.transcript import Plan
 from perdure.expressions.json_schema import find_mistake

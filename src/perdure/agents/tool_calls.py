@@ -1,6 +1,6 @@
 """The calls of one turn: judged, made side by side, and kept.
 
-What may be made at once is made first, then everything that needs somebody (people, child runs) is asked for together, and then what
+What may be made at once is made first, then everything that needs people or child runs is asked for together, and then what
 was approved is made. Each call has one result, which is a step; a crash repeats at most the calls under way, and none of those that
 may happen once (rule 81).
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.guards import Decision, Policy, Wish, decide, hash_of
-from perdure.agents.tool_context import ToolContext
+from perdure.agents.call_guard import Policy, Ruling, Wish, decide, hash_of
+from perdure.agents.tool_view import ToolView
 from perdure.agents.toolbox import Tool, get_function
 from perdure.agents.transcript import Made, Plan, Transcript, made_of, text_of
 from perdure.asks import LARGEST_ASKS, Approval, Ask, Child
@@ -99,7 +99,7 @@ class ToolCalls:
 
     def _decide(
         self, tool: Tool, arguments: dict[str, Any], transcript: Transcript, policies: Sequence[Policy]
-    ) -> Decision:
+    ) -> Ruling:
         ctx = self._ctx
         wish = Wish(
             tool=tool,
@@ -233,7 +233,7 @@ class ToolCalls:
         """What the function gave as text, and whether it failed. A failure is an answer: the model may know another way."""
         try:
             function = get_function(tool)
-            value = await call_function(function, dict(arguments), tool.target, self._ctx, ToolContext(self._ctx, key))
+            value = await call_function(function, dict(arguments), tool.target, self._ctx, ToolView(self._ctx, key))
             return await aside(self._ctx.tenant, text_of, value), False
         except Failure as error:
             return text_of({"error": {"code": error.code, "message": cut(str(error), _SAID)}}), True

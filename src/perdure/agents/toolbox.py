@@ -1,6 +1,6 @@
 """The tools of an agent: read from its config, described for the model, and pinned with the first attempt.
 
-The list is the whole of what an agent can do: a call of anything else has no effect and is answered with an error (A3). This
+The list is the whole of what an agent can do: a call of anything else has no effect and is answered with an error (AG1). This
 file owns what a tool is called, what it takes and what it may do. It calls none.
 """
 

@@ -6,8 +6,8 @@
     guard/<n>            what the guard decided about the calls of turn n
     t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before
 
-The loop and whoever reads a transcript later use the same code, so that both see the same: every request can be rebuilt from
-its steps, and has the hash that was recorded (A4).
+The loop and the readers of a transcript use the same code, so that both see the same: every request can be rebuilt from
+its steps, and has the hash that was recorded (AG2).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.guards import hash_of
+from perdure.agents.call_guard import hash_of
 from perdure.agents.toolbox import Tool
 from perdure.llms.calls import shape
 from perdure.llms.durable import ask_to_mend, read_answer
@@ -53,7 +53,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def trusted_text(self) -> str:
-        """What people who are trusted have said: nothing, if anybody could have written a part of it."""
+        """What people who are trusted have said: nothing, if a stranger could have written a part of it."""
         if self.label.is_tainted:
             return ""
         return "\n".join([self.request.prefix.system, *(one.text for one in self.request.messages)])
@@ -184,7 +184,7 @@ def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], s
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A turn, as whoever looks at a run sees it."""
+    """A turn, for readers of a run."""
 
     number: int
     step: str

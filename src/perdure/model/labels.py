@@ -1,7 +1,7 @@
 """Labels: how far a value is to be believed, and who may see it.
 
     integrity          trusted > user > untrusted      who could have written it: the author of the workflow or a person who was
-                                                       asked; whoever starts runs; anybody
+                                                       asked; users who start runs; strangers
     confidentiality    public < private                whether it may leave
 
 What is made of several values has the worse of each. On the wire and in events a label is text, such as `untrusted,private`.
@@ -56,7 +56,7 @@ def join(labels: Iterable[Label]) -> Label:
 
 
 def read_label(text: str) -> Label:
-    """The label that a text means. What is empty is of whoever starts runs; what is unknown is believed least."""
+    """The label that a text means. What is empty is of users who start runs; what is unknown is believed least."""
     if not text:
         return USER
     integrity, _, confidentiality = text.partition(",")

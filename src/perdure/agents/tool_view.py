@@ -19,7 +19,7 @@ _GIVEN = (
 )
 
 
-class ToolContext:
+class ToolView:
     """What a tool may ask of the worker that runs it: the ids, the log, and a key of its own."""
 
     __slots__ = ("_ctx", "idempotency_key")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.guards import Policy
+from perdure.agents.call_guard import Policy
 from perdure.agents.tool_calls import ToolCalls
 from perdure.agents.transcript import (
     SAME_MOST,
@@ -146,7 +146,7 @@ class Agent:
         return Answer(value, text, turn, self._transcript.calls, self._usage, kept["model"])
 
     async def _spoil(self, turn: int, *, again: bool = False) -> None:
-        """Let whoever tries the run again go on from this turn; `again`: with another answer."""
+        """Let a person who retries the run go on from this turn; `again`: with another answer."""
         if again:
             self._again[str(turn)] = self._again.get(str(turn), 1) + 1
         await self._ctx.checkpoint({"since": turn, "again": self._again})

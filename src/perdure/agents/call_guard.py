@@ -1,6 +1,6 @@
-"""Whether an agent may make a call: a pure function of labels, tool, arguments and policies (rule 86).
+"""Whether an agent may make a call: a pure function of labels, tool, arguments and policies.
 
-A model that has read what anybody could have written may do what that says. So what it wants to do is judged by what it has
+A model that has read what a stranger could have written may do what that says. So what it wants to do is judged by what it has
 read, not by what it says: without anything untrusted in its transcript it may use its tools; with it, it may read, and a person
 decides about what writes or sends. The first that applies decides: the operator's policies, those of the workflow, this table.
 
@@ -59,7 +59,7 @@ class Wish(msgspec.Struct, frozen=True):
     unattended: bool = False
 
 
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+class Ruling(msgspec.Struct, frozen=True, omit_defaults=True):
     verdict: Verdict
     rule: str
     """What decided: `policy[2]`, `operator[0]`, `always`, or the row and column of the table."""
@@ -74,20 +74,20 @@ def hash_of(tool: str, arguments: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def decide(wish: Wish, policies: Sequence[Policy] = ()) -> Decision:
+def decide(wish: Wish, policies: Sequence[Policy] = ()) -> Ruling:
     """Whether the call may be made."""
     found = _by_policy(wish, policies) or _by_table(wish)
     if found.verdict == "ask":
         size = len(msgspec.json.encode(wish.arguments))
         if size > LARGEST_SHOWN:
             why = f"its arguments have {size:,} bytes, and a person is shown {LARGEST_SHOWN:,} at most"
-            return Decision("deny", "too_large", why)
+            return Ruling("deny", "too_large", why)
         if wish.unattended:
             return msgspec.structs.replace(found, verdict="deny", why=f"{found.why}, and nobody attends this agent")
     return found
 
 
-def _by_policy(wish: Wish, policies: Sequence[Policy]) -> Decision | None:
+def _by_policy(wish: Wish, policies: Sequence[Policy]) -> Ruling | None:
     for number, policy in enumerate(policies):
         name = f"{'operator' if policy.operator else 'policy'}[{number}]"
         variables = {
@@ -104,29 +104,29 @@ def _by_policy(wish: Wish, policies: Sequence[Policy]) -> Decision | None:
         except (cel.CelError, OverBudget) as error:
             # A rule that cannot be judged may be the one that forbids: it holds, unless it would allow.
             if policy.then != "allow":
-                return Decision("deny", name, f"a policy cannot be judged: {error}")
+                return Ruling("deny", name, f"a policy cannot be judged: {error}")
             continue
         if not holds:
             continue
         if policy.then == "allow" and not policy.operator:
             continue  # authors cannot loosen; the table decides
-        return Decision(policy.then, name, "a policy says so", approvers=policy.approvers)
+        return Ruling(policy.then, name, "a policy says so", approvers=policy.approvers)
     return None
 
 
-def _by_table(wish: Wish) -> Decision:
+def _by_table(wish: Wish) -> Ruling:
     tool, label = wish.tool, wish.label
     if tool.approve == "always":
-        return Decision("ask", "always", "this tool is always asked about", trifecta=_is_trifecta(tool, label))
+        return Ruling("ask", "always", "this tool is always asked about", trifecta=_is_trifecta(tool, label))
     if tool.effect == "read" or not label.is_tainted:
-        return Decision("allow", f"{label.integrity}.{tool.effect}")
+        return Ruling("allow", f"{label.integrity}.{tool.effect}")
     if _is_controlled(wish):
-        return Decision("allow", "control", "every control argument was said by somebody who is trusted")
-    what = "the agent has read what anybody could have written"
+        return Ruling("allow", "control", "trusted people have named every control argument")
+    what = "the agent has read what a stranger could have written"
     trifecta = _is_trifecta(tool, label)
     if trifecta:
         what += ", and what is private"
-    return Decision("ask", f"{label.integrity}.{tool.effect}", what, trifecta=trifecta)
+    return Ruling("ask", f"{label.integrity}.{tool.effect}", what, trifecta=trifecta)
 
 
 def _is_trifecta(tool: Tool, label: Label) -> bool:
