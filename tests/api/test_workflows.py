@@ -202,3 +202,29 @@ async def test_starting_from_a_definition_is_writing_a_workflow(tmp_path):
         assert (response.status_code, response.json()["code"]) == (403, "forbidden")
         await server.ok("/workflows", definition(), headers=bearer("ann", "author"))
         assert (await server.post("/runs", {"workflow": "orders"}, headers=operator)).status_code == 201
+
+
+async def test_a_list_with_figures_says_what_each_is_for_and_how_its_runs_do(server):
+    for name in ("alpha", "beta"):
+        body = {**workflow(transform("a", 1)), "name": name, "description": f"For {name}."}
+        await server.ok("/workflows", body)
+    await server.ok("/runs", {"workflow": "beta", "wait_seconds": 30})
+    assert "open" not in (await server.ok("/workflows"))["items"][0]
+    alpha, beta = (await server.ok("/workflows?figures=true"))["items"]
+    assert (alpha["description"], alpha["open"], alpha["failed_24h"], alpha["last_run_at"]) == (
+        "For alpha.",
+        0,
+        0,
+        None,
+    )
+    assert beta["last_run_at"] > 0
+
+
+async def test_a_definition_is_read_as_yaml_that_registers_as_the_same_version(server):
+    body = {**workflow(transform("a", {"text": "yes: no", "big": 2**62})), "name": "written"}
+    await server.ok("/workflows", body)
+    answer = await server.get("/workflows/written/definition.yaml?version=1")
+    assert answer.headers["content-type"].startswith("application/yaml")
+    again = await server.post("/workflows", content=answer.text, headers={"Content-Type": "application/yaml"})
+    assert again.json()["version"] == 1
+    assert (await server.get("/workflows/written/definition.yaml?version=7")).status_code == 404

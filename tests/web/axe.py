@@ -17,7 +17,9 @@ def _source() -> str:
 
 
 def _show_whole(page: Page) -> None:
-    """Make the window as high as the page: what the bar at the bottom of a phone covers is in its way only until it is scrolled."""
+    """Make the window as high as the page, and let the bar at the bottom of a phone stand behind it, also if it grows: what the bar
+    covers is in its way only until it is scrolled."""
+    page.evaluate("() => document.querySelector('.rail')?.style.setProperty('position', 'static')")
     size = page.viewport_size
     height = page.evaluate("document.documentElement.scrollHeight")
     if size is not None and size["width"] < 640 and size["height"] < height <= 8000:

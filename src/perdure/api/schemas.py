@@ -395,8 +395,17 @@ class WorkflowDetails(WorkflowVersion, frozen=True, kw_only=True):
     definition: dict[str, Any]
 
 
+class ListedWorkflow(Workflow, frozen=True, kw_only=True):
+    description: Maybe[str] = UNSET
+    """With `figures`, as what follows; null where the caller may not read runs."""
+    open: Maybe[int | None] = UNSET
+    """Runs that have not ended, children too, of the newest 10,000."""
+    failed_24h: Maybe[int | None] = UNSET
+    last_run_at: Maybe[float | None] = UNSET
+
+
 class WorkflowPage(View, frozen=True, kw_only=True):
-    items: list[Workflow]
+    items: list[ListedWorkflow]
     next_cursor: str | None
 
 

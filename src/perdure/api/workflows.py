@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
 
 from perdure.access import Permission
 from perdure.api import schemas as s
@@ -21,7 +22,8 @@ from perdure.service.errors import Invalid, Trouble
 
 routes = Routes("workflows")
 READ, WRITE = Permission.WORKFLOWS_READ, Permission.WORKFLOWS_WRITE
-SENDS = ("application/json", "application/yaml")
+YAML = "application/yaml"
+SENDS = ("application/json", YAML)
 Version = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Why = Annotated[str, Meta(description="Why; it is written down.", max_length=2000)]
 
@@ -120,12 +122,16 @@ async def delete(call: Call, query: WhichVersion) -> Any:
 
 class ListWorkflows(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
     q: Annotated[str, Meta(description="Its name holds this, in whatever case.", max_length=200)] | None = None
+    figures: Annotated[
+        bool, Meta(description="Also what each is for, its open runs, what failed in 24 hours and when one last began.")
+    ] = False
 
 
 @routes.get("/workflows", READ, s.WorkflowPage)
 async def list_(call: Call, query: ListWorkflows) -> Any:
     """List the workflows by name, each with its highest version. With `q` a page may be short and still have a `next_cursor`."""
-    return await call.service.workflows.list(q=query.q, limit=query.limit, cursor=query.cursor).first()
+    listing = call.service.workflows.list
+    return await listing(q=query.q, figures=query.figures, limit=query.limit, cursor=query.cursor).first()
 
 
 class Since(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +153,13 @@ class GetWorkflow(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def get(call: Call, query: GetWorkflow) -> Any:
     """Get a workflow with its definition: the highest version, unless a version or an alias is given."""
     return await call.service.workflows.get(call.path("name"), version=query.version, alias=query.alias)
+
+
+@routes.get("/workflows/{name}/definition.yaml", READ, YAML)
+async def definition_yaml(call: Call, query: GetWorkflow) -> Any:
+    """Get the definition of a workflow as a file that can be registered again."""
+    text = await call.service.workflows.yaml(call.path("name"), version=query.version, alias=query.alias)
+    return Response(text, media_type=YAML, headers={"Content-Disposition": "attachment"})
 
 
 @routes.get("/workflows/{name}/versions", READ, s.VersionPage)

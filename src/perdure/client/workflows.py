@@ -75,9 +75,12 @@ class WorkflowsCalls:
         return msgspec.structs.replace(call, query=query)
 
     @listing
-    def list(self, *, q: str | None = None, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Workflow]]:
-        """The highest version of each workflow, by name; with `q`, those whose names hold it, in whatever case."""
-        return get("workflows", q=q, limit=limit, cursor=cursor)
+    def list(
+        self, *, q: str | None = None, figures: bool | None = None, limit: int = PAGE, cursor: str | None = None
+    ) -> Call[Page[v.ListedWorkflow]]:
+        """The highest version of each workflow, by name; with `q`, those whose names hold it, in whatever case. With `figures`, what
+        each is for and how its runs do."""
+        return get("workflows", q=q, figures=figures, limit=limit, cursor=cursor)
 
     @operation
     def stats(self, name: str, *, since: float | str | None = None) -> Call[v.WorkflowStats]:
@@ -103,6 +106,12 @@ class WorkflowsCalls:
         are `opened`; `*` opens all."""
         about = {"version": version, "alias": alias, "direction": direction, "open": builtins.list(opened)}
         return get("workflows", name, "graph", **about)
+
+    @operation
+    def definition_yaml(self, name: str, *, version: int | None = None, alias: str | None = None) -> Call[str]:
+        """The definition as a file that can be registered again."""
+        call = get("workflows", name, "definition.yaml", version=version, alias=alias)
+        return msgspec.structs.replace(call, read=read_text)
 
     @operation
     def graph_svg(

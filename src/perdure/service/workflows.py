@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+import yaml
 
 from perdure.archive import LATEST, Alias, Archive, Share, VersionNote
 from perdure.drawing import Direction
@@ -29,6 +30,7 @@ from perdure.service.scans import scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.versions import MOST_VERSION, get_version
 from perdure.service.views import View, page_view, problem_view, run_summary
+from perdure.service.workflow_figures import read_figures
 from perdure.service.workflow_stats import read_stats
 from perdure.threads import aside
 
@@ -162,9 +164,11 @@ class Workflows:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     @listing
-    async def list(self, *, q: str | None = None, limit: int = 100, cursor: str | None = None) -> View:
+    async def list(
+        self, *, q: str | None = None, figures: bool = False, limit: int = 100, cursor: str | None = None
+    ) -> View:
         """The highest version of each workflow, ordered by name; with `q`, those whose names hold it, in whatever case. A
-        page may then be short, and even empty, and still have a cursor."""
+        page may then be short, and even empty, and still have a cursor. With `figures`, what it is for and how its runs do."""
 
         def read(most: int, after: str | None) -> Awaitable[Page[WorkflowVersion]]:
             return self._engine.journal.list_workflows(tenant=self._tenancy.tenant, limit=most, cursor=after)
@@ -173,7 +177,13 @@ class Workflows:
             return [one for one in found if (q or "").casefold() in one.name.casefold()]
 
         page = await (read(limit, cursor) if not q else scan(read, choose, limit, cursor))
-        return page_view(page, _version_view)
+        beside = await read_figures(self._tenancy, page.items) if figures else {}
+        return page_view(page, lambda one: _version_view(one) | beside.get(one.name, {}))
+
+    async def yaml(self, name: str, *, version: int | None = None, alias: str | None = None) -> str:
+        """The definition of a version as a file that can be registered again."""
+        definition = await self._definition(await self._get(name, version, alias))
+        return await aside(self._tenancy.tenant, _to_yaml, definition)
 
     async def stats(self, name: str, *, since: float | None = None) -> View:
         """By version: how many runs were started since then, how they ended, and how long they took; of the newest 10,000."""
@@ -340,6 +350,11 @@ class Workflows:
         if found is None:
             raise NotFound(f"workflow {name} has no alias {alias[:80]}")
         return found
+
+
+def _to_yaml(definition: Mapping[str, Any]) -> str:
+    text: str = yaml.safe_dump(definition, sort_keys=False, allow_unicode=True, width=120)
+    return text
 
 
 def _version_view(version: WorkflowVersion) -> View:

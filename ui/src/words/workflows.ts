@@ -15,7 +15,10 @@ export const words = {
     open: "Open runs",
     failed: "Failed in 24 h",
     registered: "Registered",
+    last: "Last run",
   },
+  neverRan: "never",
+  download: "YAML",
   more: "More",
   shown: (count: number, more: boolean) =>
     more ? `${number(count)} workflows shown` : many(count, "workflow", "workflows"),

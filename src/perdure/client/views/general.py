@@ -334,6 +334,15 @@ class WorkflowDetails(WorkflowVersion):
     definition: dict[str, Any]
 
 
+class ListedWorkflow(Workflow):
+    description: NotRequired[str]
+    """With `figures`, as what follows; null where the caller may not read runs."""
+    open: NotRequired[int | None]
+    """Runs that have not ended, children too, of the newest 10,000."""
+    failed_24h: NotRequired[int | None]
+    last_run_at: NotRequired[float | None]
+
+
 class AliasShare(TypedDict):
     version: int
     percent: float

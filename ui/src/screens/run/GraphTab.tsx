@@ -1,7 +1,7 @@
 // The graph of the run, with its outline beside it.
 import { useComputed, useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { addressOf, call, Refused } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Canvas } from "../../graph/Canvas.tsx";
@@ -33,6 +33,11 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
     }),
   );
   const graph = loaded.data.value;
+  const isRead = graph !== undefined || loaded.error.value !== undefined;
+  useEffect(() => {
+    if (isRead) store.pictured();
+  }, [isRead]);
+  useEffect(() => () => store.pictured(), []);
   const drawing = useMemo(() => (graph ? toDrawing(graph) : undefined), [graph]);
   const fates = useComputed(() => (store.at.value === undefined ? undefined : store.film.fatesAt(store.at.value)));
   const { onward, back } = useMemo(() => neighbours(graph), [graph]);

@@ -89,6 +89,9 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
   const asked = place.value.query.get("tab") as Tab | null;
   const tab: Tab = asked && TABS.includes(asked) ? asked : "graph";
   const node = place.value.query.get("node") ?? "";
+  useEffect(() => {
+    if (tab !== "graph") store.pictured();
+  }, [tab]);
   const choose = (next: Tab) => change({ tab: next === "graph" ? undefined : next });
   // At once, not after the first picture: what is seen can be used.
   useLayoutEffect(

@@ -1,10 +1,11 @@
 // The journal of the run as far as it was read: pages are asked for when they are looked at, the newest come by the stream.
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
 
 export type RunEvent = Schemas["Event"];
 
 const PAGE = 200;
+const TOLD_MS = 250;
 
 export class EventBook {
   /** The number of the newest event; numbers have no gaps. */
@@ -15,6 +16,10 @@ export class EventBook {
   readonly runId: string;
   #events = new Map<number, RunEvent>();
   #asked = new Set<number>();
+  #newest = 0;
+  /** How many events there were when it was last told of. */
+  #told = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   #abort: AbortSignal;
 
   constructor(runId: string, abort: AbortSignal) {
@@ -31,10 +36,25 @@ export class EventBook {
   }
 
   add(events: readonly RunEvent[]): void {
-    for (const event of events) this.#events.set(event.seq, event);
-    const newest = events.reduce((most, event) => Math.max(most, event.seq), this.last.peek());
-    this.last.value = newest;
-    this.version.value += 1;
+    for (const event of events) {
+      this.#events.set(event.seq, event);
+      if (event.seq > this.#newest) this.#newest = event.seq;
+    }
+    if (this.#timer !== undefined) return;
+    // What is told of at once is told of, and then at most four times a second: lists are drawn anew each time.
+    this.#tell();
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.#told < this.#events.size) this.#tell();
+    }, TOLD_MS);
+  }
+
+  #tell(): void {
+    this.#told = this.#events.size;
+    batch(() => {
+      if (this.#newest > this.last.peek()) this.last.value = this.#newest;
+      this.version.value += 1;
+    });
   }
 
   /** The journal has so many events, as another answer says. */

@@ -15,6 +15,7 @@ interface Live {
 }
 
 const SOONEST_MS = 250;
+const MOST_PATIENCE_MS = 8000;
 const DONE = new Set(["completed", "skipped", "compensated"]);
 const ENDED = new Set(["completed", "failed", "cancelled", "rolled_back"]);
 
@@ -50,11 +51,18 @@ export class RunStore {
   #reading = false;
   #wanted = false;
   #tookMs = 0;
+  /** The first picture of a large run comes before the rest of it is read: the server does one thing after the other. */
+  #drawn = Promise.resolve();
+  pictured = (): void => {};
 
   constructor(runId: string) {
     this.runId = runId;
     this.events = new EventBook(runId, this.#aborter.signal);
     this.film = new FilmStore(runId, this.#aborter.signal);
+    this.#drawn = new Promise((done) => {
+      this.pictured = done;
+      setTimeout(done, MOST_PATIENCE_MS);
+    });
   }
 
   open(): void {
@@ -62,7 +70,9 @@ export class RunStore {
   }
 
   async #begin(): Promise<void> {
-    const [, last] = await Promise.all([this.#read(), this.film.read()]);
+    await this.#read();
+    if (this.#aborter.signal.aborted || this.error.peek() !== undefined) return;
+    const last = await this.film.read();
     if (this.#aborter.signal.aborted || this.error.peek() !== undefined) return;
     this.events.grow(last);
     this.#following = followRun(this.runId, last, {
@@ -130,6 +140,11 @@ export class RunStore {
     try {
       const run = await call("GET /api/v1/runs/{run_id}", { path, query: { outputs: false }, signal });
       const nodes = new Map(Object.entries(run.nodes));
+      if (run.next_nodes && this.run.peek() === undefined) {
+        this.run.value = run;
+        this.nodes.value = nodes;
+        await this.#drawn;
+      }
       for (let cursor = run.next_nodes ?? null; cursor !== null; ) {
         const page = await call("GET /api/v1/runs/{run_id}/nodes", { path, query: { cursor, limit: 1000 }, signal });
         for (const item of page.items) nodes.set(item.node, item);

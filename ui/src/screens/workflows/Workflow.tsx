@@ -1,7 +1,7 @@
 // One workflow: its graph, its runs, its versions, its aliases, and what it takes.
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
-import { call, type Schemas } from "../../api/call.ts";
+import { addressOf, call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Plan } from "../../graph/Plan.tsx";
 import { CopyButton, Dialog, Duration, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
@@ -126,6 +126,16 @@ function Header({ found }: { found: Details }) {
           <Way to={pathTo(found.name, "/edit")} why={noWrite}>
             {words.edit}
           </Way>
+          <a
+            class="button wide-only"
+            href={addressOf("GET /api/v1/workflows/{name}/definition.yaml", {
+              path: { name: found.name },
+              query: { version: found.version },
+            })}
+            download={`${found.name.replaceAll(/[^A-Za-z0-9._-]/g, "_")}.yaml`}
+          >
+            {words.download}
+          </a>
           <button
             type="button"
             disabled={noDelete !== undefined}

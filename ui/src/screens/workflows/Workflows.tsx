@@ -1,27 +1,23 @@
 // The workflows that are registered: what runs of each are open, and what failed lately.
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
-import { call, now, type Schemas } from "../../api/call.ts";
+import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Command, Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
+import { cut } from "../../kit/text.ts";
 import { change, go, href, place } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { words as all, number } from "../../words/en.ts";
 import { words } from "../../words/workflows.ts";
 
-type Workflow = Schemas["Workflow"];
+type Workflow = Schemas["ListedWorkflow"];
 
-const DAY_SECONDS = 86_400;
-const OPEN = ["running", "paused", "failing", "cancelling", "compensating"] as const;
+const PAGE = 50;
 
-type Counts = ReadonlyMap<string, number>;
-
-async function readCounts(query: { state: string[]; since?: string }, signal: AbortSignal): Promise<Counts> {
-  const asked = { ...query, group: "workflow", children: true } as never;
-  const found = await call("GET /api/v1/runs/counts", { query: asked, signal });
-  return new Map((found.groups ?? []).map((group) => [group.name ?? "", group.count]));
-}
+/** A figure; nothing where the reader may not see it. */
+const shown = (count: number | null | undefined): string =>
+  count === null || count === undefined ? "" : number(count);
 
 export default function Workflows(_: { names: Readonly<Record<string, string>> }) {
   const q = place.value.query.get("q") ?? "";
@@ -31,12 +27,8 @@ export default function Workflows(_: { names: Readonly<Record<string, string>> }
     return onKeys({ "/": () => document.getElementById("find-workflow")?.focus() });
   }, []);
   const first = useLoad(q, (signal) =>
-    call("GET /api/v1/workflows", { query: { q: q || undefined, limit: 100 }, signal }),
+    call("GET /api/v1/workflows", { query: { q: q || undefined, limit: PAGE, figures: true }, signal }),
   );
-  const counts = useLoad("counts", async (signal) => ({
-    open: await readCounts({ state: [...OPEN] }, signal),
-    failed: await readCounts({ state: ["failed"], since: String(now() - DAY_SECONDS) }, signal),
-  }));
   useEffect(() => {
     const found = first.data.value;
     pages.value = found && { items: found.items, next: found.next_cursor };
@@ -44,7 +36,7 @@ export default function Workflows(_: { names: Readonly<Record<string, string>> }
   const more = async () => {
     const held = pages.peek();
     if (!held?.next) return;
-    const query = { q: q || undefined, limit: 100, cursor: held.next };
+    const query = { q: q || undefined, limit: PAGE, figures: true, cursor: held.next };
     const found = await call("GET /api/v1/workflows", { query });
     pages.value = { items: [...held.items, ...found.items], next: found.next_cursor };
   };
@@ -78,7 +70,7 @@ export default function Workflows(_: { names: Readonly<Record<string, string>> }
         <Nothing q={q} />
       ) : (
         <>
-          <Table items={held.items} open={counts.data.value?.open} failed={counts.data.value?.failed} />
+          <Table items={held.items} />
           {held.next !== null && (
             <p>
               <button type="button" onClick={more}>
@@ -111,13 +103,7 @@ function Nothing({ q }: { q: string }) {
   );
 }
 
-interface TableGiven {
-  items: readonly Workflow[];
-  open: Counts | undefined;
-  failed: Counts | undefined;
-}
-
-function Table({ items, open, failed }: TableGiven) {
+function Table({ items }: { items: readonly Workflow[] }) {
   const { columns } = words;
   return (
     <table class="plain-table rows">
@@ -133,6 +119,7 @@ function Table({ items, open, failed }: TableGiven) {
           <th scope="col" class="right">
             {columns.failed}
           </th>
+          <th scope="col">{columns.last}</th>
           <th scope="col" class="wide-only">
             {columns.registered}
           </th>
@@ -141,7 +128,7 @@ function Table({ items, open, failed }: TableGiven) {
       <tbody>
         {items.map((one) => {
           const to = href(`/workflows/${encodeURIComponent(one.name)}`);
-          const broken = failed?.get(one.name) ?? 0;
+          const broken = one.failed_24h ?? 0;
           return (
             <tr
               key={one.name}
@@ -153,10 +140,16 @@ function Table({ items, open, failed }: TableGiven) {
                 <a href={to}>
                   <Foreign text={one.name} />
                 </a>
+                {one.description && (
+                  <p class="soft small">
+                    <Foreign text={cut(one.description, 160)} />
+                  </p>
+                )}
               </td>
               <td class="right number">{number(one.version)}</td>
-              <td class="right number">{open ? number(open.get(one.name) ?? 0) : ""}</td>
-              <td class={broken ? "right number bad" : "right number"}>{failed ? number(broken) : ""}</td>
+              <td class="right number">{shown(one.open)}</td>
+              <td class={broken ? "right number bad" : "right number"}>{shown(one.failed_24h)}</td>
+              <td>{one.last_run_at ? <Moment at={one.last_run_at} /> : <span class="soft">{words.neverRan}</span>}</td>
               <td class="wide-only">
                 <Moment at={one.registered_at} />
               </td>
