@@ -74,9 +74,9 @@ async def figures(server):
     return {line.split('"')[1]: float(line.rpartition(" ")[2]) for line in lines if not line.endswith(" 0.0")}
 
 
-async def finished(server, count, **more):
+async def finished(server, count, trigger="orders"):
     async def look():
-        found = (await server.ok("/runs?tag=trigger=orders", headers=bearer()))["items"]
+        found = (await server.ok(f"/runs?tag=trigger={trigger}", headers=bearer()))["items"]
         done = len(found) == count and all(one["state"] == "completed" for one in found)
         return found if done else None
 

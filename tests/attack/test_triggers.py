@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.access import LOCAL
+from perdure.budget import ANSWER_BYTES, MIB
 from perdure.expressions.at_hand import Lost
 from perdure.kernel import commands as c
 from perdure.kernel.segments import SEALED, BlobRef
@@ -209,3 +210,39 @@ async def test_what_a_trigger_hears_is_mapped_beside_the_loop_and_not_anew_for_e
         await topics.sound(engine)
     assert not any(mapped)
     assert 20 <= len(mapped) <= 40  # one that was read before it may be heard is read again
+
+
+@pytest.mark.slow
+@attack("S03", "events of many parts for a trigger that is paused, and is resumed")
+async def test_events_of_many_parts_hold_up_nobody(server):  # noqa: F811
+    """None is read while nothing may be taken in, and then they are read beside the loop, as many at a time as a poll brings."""
+    listening = {
+        "name": "paid",
+        "workflow": "report",
+        "event": {"name": "order.paid"},
+        "inputs": {"day": "{{ item.id }}"},
+    }
+    await server.ok("/triggers", {**listening, "limits": {"open": 1}}, headers=bearer())
+    await server.ok("/triggers/paid/pause", {}, headers=bearer())
+    body = b'{"name": "order.paid", "payload": [' + b"[]," * 60_000 + b"0]}"
+    headers = {**bearer(), "Content-Type": "application/json"}
+    with watching():
+        for _ in range(30):
+            answer = await server.client.post("/api/v1/events", content=body, headers=headers)
+            assert answer.status_code == 202
+        await server.ok("/triggers/paid/resume", {}, headers=bearer())
+        await finished(server, 30, "paid")
+
+
+@pytest.mark.slow
+@attack("S13", "a webhook that answers with outputs of hundreds of megabytes")
+async def test_an_answer_of_a_webhook_holds_as_much_as_any_other(server):  # noqa: F811
+    nodes = [{"id": "big", "type": "transform", "config": {"value": "{{ inputs.day ~ inputs.day }}"}}]
+    outputs = {f"o{number}": "{{ big }}" for number in range(60)}
+    await server.ok("/workflows", {"name": "report", "nodes": nodes, "outputs": outputs}, headers=bearer())
+    waiting = {**ORDERS["webhook"], "answer": {"wait": "20s", "body": "{{ run.outputs }}"}}
+    hook = await register(server, {**ORDERS, "webhook": waiting})
+    with watching():
+        answer = await send(server, hook, {"day": "x" * 390_000})
+    assert answer.status_code == 200
+    assert 4 * MIB < len(answer.content) < ANSWER_BYTES + MIB

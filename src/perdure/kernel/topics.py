@@ -11,9 +11,20 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal
-from perdure.kernel.mailbox import has_room
-from perdure.kernel.state import RunState
+from perdure.kernel.mailbox import Mailbox, has_room
+from perdure.kernel.state import RunState, State
 from perdure.kernel.triggers import add_items, box_of, check_revision, find_new
+
+
+def find_refusal(state: State, box: Mailbox, after: str) -> Refusal | None:
+    """Why nothing that was read behind a cursor is taken in now, whatever it is: then it need not be mapped either."""
+    if after != box.cursor:
+        return Refusal("stale_cursor", f"{box.name} is at {box.cursor}, and this was read behind {after}")
+    if state.state is RunState.PAUSED:
+        return Refusal("trigger_paused", f"{box.name} is paused; it goes on behind {box.cursor} when it is resumed")
+    if not has_room(box):
+        return Refusal("trigger_full", f"{len(box.waiting)} items of {box.name} wait; more is read when there is room")
+    return None
 
 
 def hear(d: Decider, command: c.Hear) -> None:
@@ -21,14 +32,10 @@ def hear(d: Decider, command: c.Hear) -> None:
     if not box.topic:
         raise Refusal("not_listening", f"{box.name} is a {box.kind} and listens to nothing")
     check_revision(box, command.revision)
-    if command.after != box.cursor:
-        raise Refusal("stale_cursor", f"{box.name} is at {box.cursor}, and this was read behind {command.after}")
-    if command.cursor == command.after:
+    if command.cursor == command.after == box.cursor:
         raise Refusal("stale_cursor", f"{box.name} is at {box.cursor} already")
-    if d.state.state is RunState.PAUSED:
-        raise Refusal("trigger_paused", f"{box.name} is paused; it goes on behind {box.cursor} when it is resumed")
-    if not has_room(box):
-        raise Refusal("trigger_full", f"{len(box.waiting)} items of {box.name} wait; more is read when there is room")
+    if (refusal := find_refusal(d.state, box, command.after)) is not None:
+        raise refusal
     items, inputs, errors = find_new(d.at, box, ((given, 0) for given in command.items))
     if command.filtered:
         d.emit(e.TriggerSkipped, node=command.node, reason="filter", count=command.filtered)

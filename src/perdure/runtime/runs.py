@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 from perdure.blobs import INLINE_BYTES
+from perdure.budget import Budget
 from perdure.clock import Clock
 from perdure.contents import Contents
 from perdure.errors import NotFound
@@ -126,10 +127,12 @@ class Runs:
     async def state_of(self, record: RunRecord) -> State:
         return await look(self._journal, self._library, record)
 
-    async def find_view(self, run_id: str) -> dict[str, Any] | None:
+    async def find_view(self, run_id: str, budget: Budget | None = None) -> dict[str, Any] | None:
         """A run as the API shows it, without its nodes; None if there is none."""
         record = await self._journal.find_run(run_id)
-        return None if record is None else await self._contents.view(await self.state_of(record), nodes=False)
+        if record is None:
+            return None
+        return await self._contents.view(await self.state_of(record), nodes=False, budget=budget)
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[e.Event, None]:
         """The run's events as they become durable, in whichever process they are decided, until it has ended. Raises

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from perdure import weight
+from perdure.budget import ANSWER_BYTES, ANSWER_REFERENCES, Budget
 from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Journal, Occurrence, Subscription, Topic
@@ -26,10 +28,12 @@ from perdure.runtime.patience import OutageLog, first_of
 
 logger = logging.getLogger("perdure.topics")
 
-SeeRun = Callable[[str], Awaitable[Any]]
-"""Gives a run as the API shows it; None if it is gone."""
+SeeRun = Callable[[str, Budget], Awaitable[Any]]
+"""Gives a run as the API shows it, within a budget; None if it is gone."""
 PAGE = 100
 """The most occurrences that are put to a place at once."""
+MOST_BYTES = 4 * 1024 * 1024
+"""The most bytes of them, and of the values of runs that have ended: as many as a poll brings."""
 PLACES = 200
 """The places that are read for side by side."""
 _TOPICS = 10_000
@@ -40,6 +44,17 @@ _HELD_SECONDS = 30.0
 """How often a place is tried again that took nothing in, though nothing has happened to its run here."""
 _BEGINS = (e.TriggerRegistered, e.TriggerCarried, e.RunResumed)
 """After these a run may have something to read that happened before."""
+
+
+def fit(happened: list[Occurrence]) -> list[Occurrence]:
+    """The first of them, at least one, as many as are light enough together to be put at once."""
+    size = heavy = 0
+    for number, one in enumerate(happened):
+        size += len(one.body)
+        heavy += weight.weigh(one.body)
+        if number and (size > MOST_BYTES or heavy > weight.MOST // 2):
+            return happened[:number]
+    return happened
 
 
 class TopicReader:
@@ -126,7 +141,11 @@ class TopicReader:
             happened = await self._journal.read_occurrences(place.tenant, place.topic, key=key, **fields)
             if not happened:
                 return
-            answer = await self._put(place, happened)
+            happened = fit(happened)
+            seen = await self._see_runs(place, happened)
+            if seen:
+                happened = happened[: len(seen)]
+            answer = await self._put(place, happened, seen)
             if isinstance(answer, c.Refused):
                 again = await self._find(place)
                 if answer.code != "stale_cursor" or again is None or again.since == place.since:
@@ -136,9 +155,8 @@ class TopicReader:
             else:
                 place = msgspec.structs.replace(place, since=happened[-1].position)
 
-    async def _put(self, place: Subscription, happened: list[Occurrence]) -> Any:
+    async def _put(self, place: Subscription, happened: list[Occurrence], seen: dict[str, Any]) -> Any:
         coordinator = self._coordinator
-        seen = await self._see_runs(place, happened)
 
         def make(state: State) -> c.Command:
             at_hand = coordinator.renderer.find_at_hand(state.tenant)
@@ -151,12 +169,19 @@ class TopicReader:
         return next((one for one in found if one.place == place.place), None)
 
     async def _see_runs(self, place: Subscription, happened: list[Occurrence]) -> dict[str, Any]:
-        """The runs whose ends were read. One that is gone, or cannot be read, is known by its end alone."""
-        seen = {}
+        """The runs whose ends were read, in order, as many as are put at once. One that is gone, or cannot be read, is known by its end
+        alone."""
+        seen: dict[str, Any] = {}
+        left = MOST_BYTES
         for one in happened if place.topic.startswith("run:") else ():
+            if left <= 0:
+                break
             end = read_end(one)
+            seen[one.id] = None
+            budget = Budget(size=ANSWER_BYTES, references=ANSWER_REFERENCES, partial=True)
             try:
-                seen[one.id] = await self._see_run(end.run_id)
+                seen[one.id] = await self._see_run(end.run_id, budget)
+                left -= ANSWER_BYTES - budget.bytes
             except StoreUnavailable:
                 raise
             except PerdureError as error:

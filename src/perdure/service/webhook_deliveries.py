@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from perdure.budget import Budget
+from perdure.budget import ANSWER_BYTES, ANSWER_REFERENCES, Budget
 from perdure.clock import new_key
 from perdure.errors import NotFound, Refused
 from perdure.journal import TriggerRow
@@ -211,6 +211,8 @@ async def wait_for_answer(engine: Engine, caller: Caller, item: Any, run_id: str
     if record is None or record.row.ended_at is None or source.answer is None:
         return False, None
     state = await engine.runs.state_of(record)
-    view: View = await engine.contents.view(state, nodes=False)
+    # As much as any answer holds: who sends it need not be a user, and may wait for as many as there are places.
+    budget = Budget(size=ANSWER_BYTES, references=ANSWER_REFERENCES, partial=True)
+    view: View = await engine.contents.view(state, nodes=False, budget=budget)
     run = {name: view.get(name) for name in ("run_id", "workflow", "version", "state", "outputs", "error")}
     return True, await aside(caller.row.tenant, fill_answer, caller.trigger, source.answer.body, run, item)

@@ -14,6 +14,8 @@ from perdure.expressions.at_hand import AtHand
 from perdure.journal import Occurrence, Subscription
 from perdure.kernel import commands as c
 from perdure.kernel.state import State
+from perdure.kernel.topics import find_refusal
+from perdure.model.garbage import no_collection
 from perdure.model.trigger_sources import Event, Runs
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.mapped_polls import map_aside
@@ -47,28 +49,44 @@ def make_hearing(
     cursor = str(happened[-1].position)
     if box is None or box.topic != read.topic:
         return c.Hear(**about, items=(), cursor=cursor, revision=0)
+    if find_refusal(state, box, about["after"]) is not None:  # nor is it mapped: it is read anew when that is over
+        return c.Hear(**about, items=(), cursor=cursor, revision=box.revision)
     trigger = msgspec.convert(box.spec, Trigger)
-    found = {shorten_id(one.id): _make_item(trigger, one, seen) for one in happened}
-    wanted = [{"id": id, "data": item} for id, (item, _) in found.items() if item is not None]
+    depths = {shorten_id(one.id): depth for one in happened if (depth := _find_depth(trigger, one)) is not None}
+
+    def make() -> dict[str, Any]:
+        wanted = [one for one in happened if shorten_id(one.id) in depths]
+        return {
+            "items": [{"id": shorten_id(one.id), "data": _make_item(trigger, one, seen)} for one in wanted],
+            "cursor": "",
+        }
+
     key = f"heard:{state.run_id}:{read.place}:{read.since}:{cursor}:{box.revision}"
-    mapped = map_aside(at_hand, key, box.spec, at, wanted)
-    items = tuple(msgspec.structs.replace(one, depth=found[one.id][1]) for one in mapped)
+    mapped = map_aside(at_hand, key, box.spec, at, make) if depths else ()
+    items = tuple(msgspec.structs.replace(one, depth=depths[one.id]) for one in mapped)
     fields: Any = {"items": items, "filtered": len(happened) - len(items), "revision": box.revision}
     return c.Hear(**about, cursor=cursor, **fields)
 
 
-def _make_item(trigger: Trigger, one: Occurrence, seen: Seen) -> tuple[Any, int]:
-    """What templates see of it, and how many triggers led to it; nothing, if the trigger does not want such."""
+def _find_depth(trigger: Trigger, one: Occurrence) -> int | None:
+    """How many triggers led to it; None, if the trigger does not want such. What was sent is not looked into here: this is the loop."""
+    if not isinstance(trigger.source, Runs):
+        return 0
+    end = read_end(one)
+    tags = all(end.tags.get(name) == value for name, value in trigger.source.tag.items())
+    return end.depth if end.state in trigger.source.state and tags else None
+
+
+@no_collection()
+def _make_item(trigger: Trigger, one: Occurrence, seen: Seen) -> Any:
+    """What templates see of it. A payload may have many parts."""
     if not isinstance(trigger.source, Runs):
         sent = msgspec.json.decode(one.body, type=Sent)
         name = one.topic.partition(":")[2]
-        return {"name": name, "payload": sent.payload, "key": one.key, "id": one.id}, 0
+        return {"name": name, "payload": sent.payload, "key": one.key, "id": one.id}
     end = read_end(one)
-    wanted = end.state in trigger.source.state and all(
-        end.tags.get(name) == value for name, value in trigger.source.tag.items()
-    )
     shown = seen.get(one.id) or {"run_id": end.run_id, "workflow": trigger.source.workflow, "tags": end.tags}
-    return ({**shown, "state": end.state} if wanted else None), end.depth
+    return {**shown, "state": end.state}
 
 
 def read_end(one: Occurrence) -> EndOfRun:

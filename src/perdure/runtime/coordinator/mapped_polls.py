@@ -8,6 +8,7 @@ stored as they are made, and the message is decided again with all of it at hand
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -72,16 +73,13 @@ class NeedsMapped(NotAtHand):
 
 
 def map_aside(
-    at_hand: AtHand | None, key: str, spec: Any, at: float, items: list[dict[str, Any]]
+    at_hand: AtHand | None, key: str, spec: Any, at: float, make: Callable[[], dict[str, Any]]
 ) -> tuple[c.Delivered, ...]:
-    """Items of another kind of source, mapped as those of a poll are. Raises NeedsMapped."""
-    if not items:
-        return ()
-    content = {"items": items, "cursor": ""}
+    """Items of another kind of source, mapped as those of a poll are; `make` gives them, beside the loop. Raises NeedsMapped."""
     if at_hand is None:
-        page = _map_all(read_page(content), spec, at)
+        page = _map_all(read_page(make), spec, at)
     elif key not in at_hand:
-        raise NeedsMapped(key, spec, at, content, None)
+        raise NeedsMapped(key, spec, at, make, None)
     else:
         page = at_hand[key]
     if isinstance(page, Lost):
@@ -142,7 +140,7 @@ async def map_page(blobs: BlobStore, tenant: str, need: NeedsMapped, content: An
 
 def read_page(content: Any) -> _Brought | Lost:
     try:
-        found = msgspec.convert(content, _Brought)
+        found = msgspec.convert(content() if callable(content) else content, _Brought)
     except msgspec.ValidationError as error:
         return Lost("source_failed", f"it is not understood: {error}")
     if len(found.items) > MOST_ITEMS or any(not 0 < len(one.id) <= LONGEST_ID for one in found.items):
