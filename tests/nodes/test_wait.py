@@ -77,7 +77,7 @@ async def test_a_signal_that_does_not_come_before_its_moment_is_a_failure(tmp_pa
 @pytest.mark.parametrize(
     ("config", "path", "words"),
     [
-        ({}, "", "needs 'seconds', 'until' or 'signal'"),
+        ({}, "", "needs 'seconds', 'until', 'signal' or 'event'"),
         ({"seconds": -1}, "seconds", "at least 0"),
         ({"seconds": "10"}, "seconds", "must be a number, got '10'"),
         ({"seconds": 1e12}, "seconds", "at most"),
@@ -86,6 +86,15 @@ async def test_a_signal_that_does_not_come_before_its_moment_is_a_failure(tmp_pa
         ({"until": -5}, "until", "a time such as"),
         ({"signal": ""}, "signal", ""),
         ({"second": 1}, "second", "did you mean 'seconds'?"),
+        ({"signal": "go", "key": "a"}, "key", "is about an 'event'"),
+        ({"signal": "go", "event": "paid"}, "signal", "keep one of them"),
+        ({"event": "{{ inputs.name }}"}, "event", "is fixed"),
+        ({"event": "order paid"}, "event", "such as order.paid"),
+        ({"event": "paid", "given": 1}, "given", "there is no 'match'"),
+        ({"event": "paid", "match": "event.n > {{ inputs.n }}"}, "match", "put values into 'given'"),
+        ({"event": "paid", "match": "event.n >"}, "match", ""),
+        ({"event": "paid", "match": "other.n > 1"}, "match", "other"),
+        ({"event": "paid", "since": "ever"}, "since", ""),
     ],
 )
 async def test_a_wait_for_nothing_is_refused_before_it_runs(tmp_path, config, path, words):
@@ -102,3 +111,10 @@ async def test_a_moment_that_turns_out_to_be_none_fails_at_once(tmp_path, when):
     async with running(tmp_path) as engine:
         state = await finish(engine, waiting(until="{{ inputs.when }}"), inputs={"when": when})
     assert (state.error.code, state.error.attempts) == ("bad_config", 1)
+
+
+@pytest.mark.parametrize("key", ["", True, None, ["a"], "x" * 501, "a\0b"])
+async def test_a_key_that_turns_out_to_be_none_fails_at_once(tmp_path, key):
+    async with running(tmp_path) as engine:
+        state = await finish(engine, waiting(event="paid", key="{{ inputs.key }}"), inputs={"key": key})
+    assert (state.error.code, state.error.attempts) in {("bad_key", 1), ("bad_config", 1)}

@@ -246,6 +246,27 @@ def waits_for_signals_and_times() -> Run:
 
 
 @scenario
+def waits_for_events() -> Run:
+    wait = {"type": "wait", "config": {"event": "paid"}}
+    run = start(
+        {"id": "a", **wait},
+        {"id": "late", **wait, "on_failure": "continue"},
+        {"id": "b", **wait, "dependencies": ["a"]},
+    )
+    run.suspend("a", Wait(kind="event", name="paid", key="o1", match="event.n > given", given=3))
+    run.suspend("late", Wait(kind="event", name="never", until=run.now + 9))
+    for name, position in (("a", 7), ("b", 8)):
+        if name == "b":
+            run.suspend("b", Wait(kind="event", name="paid", since_at=run.now))
+        address = run.state.address(run.get(name))
+        run.do(
+            c.HearEvent(at=run.now, address=address, position=position, event=f"e{position}", output={"n": position})
+        )
+    run.pass_time(10)
+    return run
+
+
+@scenario
 def handlers_that_ask() -> Run:
     """All kinds of asks, an answer of each kind, a new generation that asks for the rest, and children that are undone."""
     nodes = (node("a", compensator=UNDO), node("f", "a"))

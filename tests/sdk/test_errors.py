@@ -112,7 +112,7 @@ def refusal(body, **inputs: Any) -> str:
             lambda h: perdure.map(lambda x: perdure.loop(lambda: echo(x), while_="true", max_iterations=2), h),
             ["cannot loop"],
         ),
-        (lambda h: perdure.wait(), ["needs seconds, until or signal"]),
+        (lambda h: perdure.wait(), ["needs seconds, until, signal or event"]),
         (lambda h: perdure.secret("a b"), ["the name of a secret"]),
         (lambda h: perdure.run(echo), ["inside a workflow function"]),
         (lambda h: setattr(h, "x", 1), []),

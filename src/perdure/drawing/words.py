@@ -82,6 +82,8 @@ def say_config(node: Node) -> str:
 def _say_wait(config: dict[str, Any]) -> str:
     if "signal" in config:
         return f"signal {config['signal']}"
+    if "event" in config:
+        return f"event {config['event']}"
     if "until" in config:
         return f"until {_bare(config['until'])}"
     return _say_seconds(config["seconds"]) if "seconds" in config else ""

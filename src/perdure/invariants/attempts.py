@@ -187,7 +187,12 @@ def waiting(model: Model, event: e.NodeWaiting) -> None:
     act.wait, act.wait_name = wait.kind, wait.name
     if wait.kind == "asks":
         _asks(model, act, event)
-    if wait.until is not None and wait.kind in ("timer", "signal", "delay"):
+    if wait.kind == "event":
+        taken = model.heard.get((event.node, event.item, wait.name, wait.key), 0)
+        if wait.since < taken or wait.since_at is None:
+            model.blame("rule 53", f"{act.place} listens behind {wait.since}, and has taken {taken} before")
+        model.listening[act.key] = (wait.key, wait.since)
+    if wait.until is not None and wait.kind in ("timer", "signal", "delay", "event"):
         model.timers[model.timer("delay" if wait.kind == "delay" else "wait", act)] = wait.until
     if wait.kind == "items":
         most = model.graph.limits.max_fanout
@@ -205,6 +210,11 @@ def resumed(model: Model, event: e.NodeResumed) -> None:
     released = act.state == "parked" and act.child_ended
     if act.state != "waiting" and not released:
         model.blame("V5", f"{act.place} resumes and is {act.state}")
+    if act.wait == "event":
+        key, since = model.listening.pop(act.key, ("", 0))
+        if not event.event or event.position <= since:
+            model.blame("rule 53", f"{act.place} waits for an event behind {since}, and takes {event.position}")
+        model.heard[(event.node, event.item, act.wait_name, key)] = event.position
     if act.wait == "signal":
         left = model.signals[act.wait_name] = model.signals.get(act.wait_name, 0) - 1
         if left < 0:

@@ -190,6 +190,10 @@ class Model:
         self.plan: list[Key] = []
         self.signals: dict[str, int] = {}
         """How many signals of each name were not consumed."""
+        self.heard: dict[tuple[str, int | None, str, str], int] = {}
+        """The last event that each node, or item of a map, has taken, by its name and key."""
+        self.listening: dict[Key, tuple[str, int]] = {}
+        """The key of the events that an activation waits for, and the position behind which it does."""
         self.guarded: dict[str, set[str]] = {}
         """The approvals each node could only run after when a patch came."""
         self.boxes: dict[str, Box] = {}
@@ -236,6 +240,7 @@ class Model:
         other.loops = {key: _copy(run, "members") for key, run in self.loops.items()}
         other.boxes = {node: box.copy() for node, box in self.boxes.items()}
         other.approvals = {key: _copy(approval, "votes") for key, approval in self.approvals.items()}
+        other.heard, other.listening = dict(self.heard), dict(self.listening)
         other.entered, other.timers, other.children = dict(self.entered), dict(self.timers), dict(self.children)
         return other
 

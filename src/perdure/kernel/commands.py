@@ -15,7 +15,7 @@ from perdure.kernel.adopted import Adopted, Carried
 from perdure.kernel.events import AnyEvent, Scope
 from perdure.kernel.mailbox import Delivered, Over, Overlap, Policy
 from perdure.kernel.needs import MomentsAsked, Need, Needs, Question, TargetAsked, Verdict
-from perdure.kernel.values import Ask, Error, Fired, Part, PortEnd, Wait
+from perdure.kernel.values import Ask, Error, Fired, Heard, Part, PortEnd, Wait
 from perdure.model.ir import IR
 from perdure.model.money import Budget, Usage
 
@@ -47,6 +47,7 @@ class Start(Command, frozen=True, kw_only=True):
     signals: tuple[tuple[str, Any], ...] = ()
     """Signals that were not consumed by the run that this one continues."""
     signals_seen: tuple[str, ...] = ()
+    heard: Heard | None = None
     pauses: tuple[tuple[str, str], ...] = ()
     """The reasons that the run this one continues is paused for, and by whom."""
     depth: int = 0
@@ -178,6 +179,17 @@ class Suspend(NodeCommand, frozen=True, kw_only=True):
     workflow: str = ""
     inputs: Any = None
     budget: Budget | None = None
+
+
+class HearEvent(NodeCommand, frozen=True, kw_only=True):
+    """An event that a node waits for was found; or none was, up to this position (rule 53)."""
+
+    position: int
+    event: str = ""
+    """Its id; empty: none was found."""
+    output: Any = None
+    output_ref: str | None = None
+    size: int = 0
 
 
 class AskFor(NodeCommand, frozen=True, kw_only=True):
@@ -418,6 +430,7 @@ AnyCommand = (
     | Lapse
     | Withdraw
     | Suspend
+    | HearEvent
     | AskFor
     | NextItems
     | HoldBack
@@ -527,6 +540,7 @@ class ContinueRun(Effect, frozen=True, kw_only=True):
     adopted: tuple[Adopted, ...]
     signals: tuple[tuple[str, Any], ...] = ()
     signals_seen: tuple[str, ...] = ()
+    heard: Heard | None = None
     pauses: tuple[tuple[str, str], ...] = ()
     mailboxes: tuple[Carried, ...] = ()
 

@@ -1,14 +1,17 @@
 """An endless workflow goes on as a new run when its journal grows long (rule 15).
 
 The old run completes and names the new one; the new one adopts what the loop needs: the outcomes before it, the output
-of the iteration before, the signals that were not consumed, the ids of signals seen, and what the run is paused for.
+of the iteration before, the signals that were not consumed, the ids of signals seen, the events heard, and what the run is paused for.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
+from perdure.kernel.events_heard import tell_heard
 from perdure.kernel.generations import in_order
 from perdure.kernel.state import Activation, LoopRun, NodeState, RunState
 
@@ -60,7 +63,8 @@ def go_on(d: Decider, cause: Activation) -> None:
     seen = tuple(sorted(state.signals_seen, key=state.signals_seen.__getitem__))[-SEEN:]
     pauses = tuple(sorted(state.pauses.items())) if state.state is RunState.PAUSED else ()
     d.emit(e.RunCompleted, continued_as=new)
-    d.effect(c.ContinueRun(run_id=new, adopted=tuple(adopted), signals=signals, signals_seen=seen, pauses=pauses))
+    given: Any = {"signals": signals, "signals_seen": seen, "pauses": pauses, "heard": tell_heard(state)}
+    d.effect(c.ContinueRun(run_id=new, adopted=tuple(adopted), **given))
 
 
 def next_id(run_id: str) -> str:

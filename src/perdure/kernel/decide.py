@@ -37,6 +37,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Withdraw: attempts.withdraw,
     c.Suspend: waits.suspend,
     c.AskFor: waits.ask_for,
+    c.HearEvent: waits.hear_event,
     c.NextItems: waits.start_more,
     c.HoldBack: attempts.hold_back_one,
     c.Release: attempts.release,

@@ -191,7 +191,7 @@ class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):
 
 
 class NodeWaiting(NodeEvent, frozen=True, kw_only=True, tag="node.waiting"):
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     wait: Wait
     asks: tuple[Asking, ...] = ()
     """What a handler asked for (rule 77)."""
@@ -199,6 +199,9 @@ class NodeWaiting(NodeEvent, frozen=True, kw_only=True, tag="node.waiting"):
 
 class NodeResumed(NodeEvent, frozen=True, kw_only=True, tag="node.resumed"):
     reason: str = ""
+    event: str = ""
+    """The id of the event that the node has waited for, and its position (rule 53)."""
+    position: int = 0
 
 
 class NodeParked(NodeEvent, frozen=True, kw_only=True, tag="node.parked"):

@@ -163,6 +163,7 @@ def _wait_word(kind: str) -> str:
         "items": "its items",
         "delay": "the loop's delay",
         "asks": "answers",
+        "event": "an event",
     }.get(kind, f"a {kind}")
 
 
@@ -296,6 +297,11 @@ def _waiting(state: State, who: str, activation: Activation, seen: Seen) -> str:
             got = len([vote for vote in approval.votes.values() if vote == "approve"])
             until = f" until {_at(approval.expires_at)}, then {approval.on_timeout}" if approval.expires_at else ""
             return f"{who} waits for a person: {got} of {approval.quorum} approvals by {by}{until}."
+        case "event":
+            key = f" with the key {wait.key!r}" if wait.key else ""
+            chosen = f" that matches {wait.match}" if wait.match else ""
+            until = f" until {_at(wait.until)}" if wait.until is not None else ""
+            return f"{who} waits for an event {wait.name!r}{key}{chosen}{until}."
         case "timer":
             return f"{who} waits until {_at(wait.until)}."
         case "delay":

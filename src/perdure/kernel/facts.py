@@ -76,8 +76,9 @@ def stop_waiting(state: State, activation: Activation) -> None:
     activation.wait = None
     if wait.kind in ("timer", "delay"):
         clear_timer(state, timer_name(state, wait.kind if wait.kind == "delay" else "wait", activation))
-    elif wait.kind == "signal":
-        leave(state, wait.name)
+    elif wait.kind in ("signal", "event"):
+        if wait.kind == "signal":
+            leave(state, wait.name)
         clear_timer(state, timer_name(state, "wait", activation))
     elif wait.kind == "approval":
         clear_timer(state, timer_name(state, "approval", activation))

@@ -27,7 +27,7 @@ from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, take_signal
 from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
 from perdure.kernel.stream_readers import forget_old
-from perdure.kernel.values import Reserved, with_data, with_step
+from perdure.kernel.values import Reserved, heard_as, with_data, with_step
 
 _REF_BYTES = 128
 """What a reference takes in the journal, generously."""
@@ -322,7 +322,7 @@ def _node_waiting(state: State, event: e.NodeWaiting) -> None:
         begin_asks(state, activation, event)
     elif wait.kind == "signal":
         join(state, state.signal_waits, wait.name, (activation.key, wait))
-    if wait.until is not None and wait.kind in ("timer", "delay", "signal"):
+    if wait.until is not None and wait.kind in ("timer", "delay", "signal", "event"):
         kind: Any = "delay" if wait.kind == "delay" else "wait"
         set_timer(state, timer_name(state, kind, activation), Timer(wait.until, kind, activation.key))
     if wait.kind == "items":
@@ -345,6 +345,8 @@ def _node_resumed(state: State, event: e.NodeResumed) -> None:
     wait = activation.wait
     if wait is not None and wait.kind == "signal" and wait.name in state.unconsumed:
         take_signal(state, wait.name)
+    elif wait is not None and wait.kind == "event":
+        state.put(state.heard, heard_as(event.node, activation.item, wait), event.position)
 
 
 @folds(e.NodeParked)

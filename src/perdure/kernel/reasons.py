@@ -135,6 +135,8 @@ def _wait(state: State, activation: Activation) -> Reason:
             return {"approval_id": wait.name, "until": None if approval is None else approval.expires_at}
         case "signal":
             return {"signal": wait.name, "until": wait.until}
+        case "event":
+            return {"event": wait.name, "key": wait.key, "until": wait.until}
         case "timer" | "delay":
             return {"until": wait.until}
         case "child":

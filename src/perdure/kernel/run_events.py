@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from perdure.kernel.event_base import Event, Place, Scope
-from perdure.kernel.values import Error, Fired
+from perdure.kernel.values import Error, Fired, Heard
 from perdure.model.money import Budget
 
 
 class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     run_id: str
     workflow: str
     workflow_version: int
@@ -49,9 +49,11 @@ class RunCreated(Event, frozen=True, kw_only=True, tag="run.created"):
     trigger: Fired | None = None
     """The firing of a trigger that this run, or the one it continues, was started by."""
     budget: Budget | None = None
-    """What the calls of this run may use (rule 82); in version 2 only."""
+    """What the calls of this run may use (rule 82); from version 2 on."""
     deadline_seconds: float | None = None
     """How long the first of the runs that this one continues was given, which a retry is given again; `deadline_at` is that one's."""
+    heard: Heard | None = None
+    """What the run this one continues has heard of events (rule 53); in version 3 only."""
 
 
 class RunPaused(Event, frozen=True, kw_only=True, tag="run.paused"):

@@ -27,6 +27,8 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.created_at, state.imported, state.depth = event.at, event.imported, event.depth
     state.generation, state.sealed_for, state.asked_by = event.generation, event.sealed_for, event.asked_by
     state.trigger, state.money = event.trigger, Money(budget=event.budget)
+    if event.heard is not None:
+        state.heard, state.heard_since = dict(event.heard.last), event.heard.since
     before = enumerate(event.signals_seen, -len(event.signals_seen))
     state.signals_seen = {name: number for number, name in before}  # older than any signal of this run, in order
     state.irs, state.ir_hashes = [state.library[event.ir]], [event.ir]

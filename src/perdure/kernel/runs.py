@@ -60,11 +60,7 @@ def start(d: Decider, command: c.Start) -> None:
         asked_by=command.asked_by,
         generation=command.generation,
         trigger=command.trigger,
-        **(
-            {}
-            if (budget := least(command.ir.limits.budget, command.budget)) is None
-            else {"budget": budget, "version": 2}
-        ),
+        **_newer(command),
     )
     _adopt(d, command.adopted)
     for name, payload in command.signals:
@@ -72,6 +68,13 @@ def start(d: Decider, command: c.Start) -> None:
     triggers.carry_on(d, command.mailboxes)
     for reason, by in command.pauses:
         d.emit(e.RunPaused, by=by, reason=reason)
+
+
+def _newer(command: c.Start) -> dict[str, Any]:
+    """What older processes cannot read, with the version that they know it by."""
+    budget = least(command.ir.limits.budget, command.budget)
+    fields: dict[str, Any] = {} if budget is None else {"budget": budget, "version": 2}
+    return fields if command.heard is None else {**fields, "heard": command.heard, "version": 3}
 
 
 def _adopt(d: Decider, adopted: tuple[c.Adopted, ...]) -> None:

@@ -20,7 +20,7 @@ from perdure.model.garbage import no_collection
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 15
+SNAPSHOT_VERSION = 16
 
 _PLAIN = (
     "run_id",
@@ -63,6 +63,8 @@ _PLAIN = (
     "kept",
     "signals",
     "signals_seen",
+    "heard",
+    "heard_since",
     "children",
     "undoable",
     "plan",
@@ -114,7 +116,7 @@ def _keys(state: State, line: Line) -> list[tuple[Key, str]]:
     return [(key, wait.name if type(wait) is Asked else "") for key, wait in entries]
 
 
-_SORTED = ("tags", "pauses", "signals_seen", "children", "lent", "streams")
+_SORTED = ("tags", "pauses", "signals_seen", "heard", "children", "lent", "streams")
 
 
 def _plain_value(state: State, name: str) -> Any:

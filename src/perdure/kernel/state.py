@@ -363,6 +363,9 @@ class State(msgspec.Struct, kw_only=True):
     """Signals that were not consumed, in lines by name: (seq, payload)."""
     unconsumed_count: int = 0
     signals_seen: dict[str, int] = {}
+    heard: dict[str, int] = {}
+    """The position of the event that each wait took last (`heard_as`), and when the first of a chain of runs began."""
+    heard_since: float | None = None
     signal_waits: dict[str, Line] = {}
     """Activations that wait for a signal, in lines by its name: (key, wait)."""
     children: dict[str, Key] = {}

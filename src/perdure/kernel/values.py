@@ -45,9 +45,9 @@ class Route(msgspec.Struct, frozen=True, omit_defaults=True):
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a waiting activation waits for."""
 
-    kind: Literal["approval", "timer", "signal", "child", "items", "delay", "trigger", "asks"]
+    kind: Literal["approval", "timer", "signal", "child", "items", "delay", "trigger", "asks", "event"]
     name: str = ""
-    """The name of the approval, timer, signal or child waited for."""
+    """The name of the approval, timer, signal, child or event waited for."""
     until: float | None = None
     count: int = 0
     """How many items a map has."""
@@ -56,6 +56,30 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     tolerated: int = 0
     generation: int = 1
     """The generation of the child."""
+    key: str = ""
+    """Only events with this key; empty: whatever they have."""
+    match: str = ""
+    """Which events, in CEL; empty: every one."""
+    given: Any = None
+    """What `match` compares with."""
+    since: int = 0
+    """The position behind which events count, and ..."""
+    since_at: float | None = None
+    """... from when on; None, until the wait is decided on: from the beginning of the run."""
+
+
+class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the waits of a run have heard of events, for the run that continues it (rule 53)."""
+
+    since: float
+    """From when on events count: the beginning of the first run."""
+    last: dict[str, int] = {}
+    """The position of the event that each wait took last, by what it waits for (`heard_as`)."""
+
+
+def heard_as(node: str, item: int, wait: Wait) -> str:
+    """What a wait is known by when its node waits again: in the next iteration of a loop, say."""
+    return f"{node}#{item}/{len(wait.name)}:{wait.name}/{wait.key}"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

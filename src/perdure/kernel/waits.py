@@ -11,6 +11,7 @@ from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.child_runs import find_generation
 from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
 from perdure.kernel.dispatches import hold_back, send
+from perdure.kernel.events_heard import begin_listening
 from perdure.kernel.money import child_budget, heard_of
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, schedule
@@ -52,6 +53,8 @@ def suspend(d: Decider, command: c.Suspend) -> None:
         case "signal":
             d.emit_for(e.NodeWaiting, activation, wait=command.wait)
             deliver_signals(d, command.wait.name)
+        case "event":
+            d.emit_for(e.NodeWaiting, activation, wait=begin_listening(d.state, activation, command.wait), version=3)
         case _:
             d.emit_for(e.NodeWaiting, activation, wait=command.wait)
 
@@ -244,6 +247,27 @@ def deliver_signals(d: Decider, name: str) -> None:
         d.emit_for(e.NodeResumed, activation, reason=f"signal {name}")
         accept(d, activation, output=payload)
         items_of(d, activation)
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+def hear_event(d: Decider, command: c.HearEvent) -> None:
+    """End a wait for an event, with the event that was found for it (rule 53)."""
+    activation = d.get(command)
+    wait, where = activation.wait, command.address.place
+    current = (activation.attempt, d.state.generation) == (command.address.attempt, command.address.generation)
+    if not current or activation.state is not N.WAITING or wait is None or wait.kind != "event":
+        raise Refusal("not_waiting", f"{where} of run {d.state.run_id} waits for no event")
+    if command.position <= wait.since:
+        raise Refusal("not_waiting", f"{where} waits for events behind {wait.since}, and this is {command.position}")
+    if d.state.state in (R.FAILING, R.CANCELLING, R.COMPENSATING):
+        raise Refusal("run_ending", f"run {d.state.run_id} is {d.state.state}; {where} does not go on")
+    if not command.event:
+        raise Refusal("no_match", f"none of the events up to {command.position} is one that {where} waits for")
+    d.emit_for(e.NodeResumed, activation, reason=f"event {wait.name}", event=command.event, position=command.position)
+    accept(d, activation, output=command.output, output_ref=command.output_ref, size=command.size)
+    items_of(d, activation)
 
 
 # -- children ----------------------------------------------------------------------------------------------------------
@@ -475,8 +499,11 @@ def _fire_for(d: Decider, timer: Timer, activation: Activation) -> None:
             if not ending:
                 schedule(d, [activation])
         case "wait" if activation.wait is not None and not ending:
+            name = activation.wait.name
             if activation.wait.kind == "signal":
-                fail_for_good(d, activation, Error("signal_timeout", f"no signal {activation.wait.name} came in time"))
+                fail_for_good(d, activation, Error("signal_timeout", f"no signal {name} came in time"))
+            elif activation.wait.kind == "event":
+                fail_for_good(d, activation, Error("event_timeout", f"no event {name} came in time"))
             else:
                 d.emit_for(e.NodeResumed, activation, reason="timer")
                 accept(d, activation, output={})

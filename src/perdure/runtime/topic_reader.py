@@ -21,8 +21,10 @@ from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Journal, Occurrence, Subscription, Topic
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
+from perdure.kernel.run_ids import place as spot
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.coordinator import Coordinator
+from perdure.runtime.coordinator.event_waits import hear_for_wait
 from perdure.runtime.coordinator.heard import make_hearing, read_end
 from perdure.runtime.patience import OutageLog, first_of
 
@@ -42,6 +44,8 @@ _LOOK_SECONDS = 0.1
 query."""
 _HELD_SECONDS = 30.0
 """How often a place is tried again that took nothing in, though nothing has happened to its run here."""
+_MOST_PASSED = 100_000
+"""The waits whose reading is remembered."""
 _BEGINS = (e.TriggerRegistered, e.TriggerCarried, e.RunResumed)
 """After these a run may have something to read that happened before."""
 
@@ -65,8 +69,14 @@ class TopicReader:
         self._see_run = see_run
         self._seen = 0
         """The occurrence up to which every place of this process was told."""
-        self._due: set[str] = set()
-        """Runs whose places are to be read for, whatever happens."""
+        self._due: dict[str, set[str] | None] = {}
+        """Runs whose places are to be read for, whatever happens; None: all of their places."""
+        self._passed: dict[str, int] = {}
+        """How far a wait was read for that has not found its event. Forgotten, it is read for once more."""
+        self._reading = ""
+        """The run of these whose places are being read for."""
+        self._looked = False
+        """Whether everything was read once that had happened when this process took its runs."""
         self._held: set[str] = set()
         """Runs that have a place which took nothing in: they are paused, full, or have gone on as another."""
         self._held_at = 0.0
@@ -80,16 +90,27 @@ class TopicReader:
 
     def look_again(self) -> None:
         """Read for every place, after runs were taken over."""
-        self._seen = 0
+        self._seen, self._looked = 0, False
         self.look_soon()
+
+    def is_read(self, run_id: str) -> bool:
+        """Whether what a run waits for is still to come: it is not among what had happened when it began to wait."""
+        return self._looked and run_id not in self._due and run_id != self._reading
 
     def note(self, state: State, events: Sequence[Any]) -> None:
         """A run was written: perhaps it has something to read now."""
-        if state.run_id in self._held or any(isinstance(event, _BEGINS) for event in events):
-            if state.triggers:
-                self._held.discard(state.run_id)
-                self._due.add(state.run_id)
-                self.look_soon()
+        run_id = state.run_id
+        begun = [event for event in events if type(event) is e.NodeWaiting and event.wait.kind == "event"]
+        if run_id in self._held or (state.triggers and any(isinstance(event, _BEGINS) for event in events)):
+            self._held.discard(run_id)
+            self._due[run_id] = None
+        elif begun:
+            known = self._due.setdefault(run_id, set())
+            if known is not None:
+                known |= {f"{run_id}/{spot(event.node, event.scope, event.item)}" for event in begun}
+        else:
+            return
+        self.look_soon()
 
     async def run(self) -> None:
         while True:
@@ -105,40 +126,75 @@ class TopicReader:
         now = self._clock.monotonic()
         if now >= self._held_at:
             self._held_at = now + _HELD_SECONDS
-            self._due |= self._held
+            self._due |= dict.fromkeys(self._held)
             self._held.clear()
         while self._due:
-            run_id = self._due.pop()
+            run_id, spots = self._due.popitem()
+            self._reading = run_id
             try:
-                for place in await self._journal.read_subscriptions(run_id):
-                    await self._read(place)
+                places = await self._journal.read_subscriptions(run_id)
+                await self._read_all([one for one in places if spots is None or one.place.rpartition("/")[0] in spots])
             except StoreUnavailable:
-                self._due.add(run_id)
+                self._due[run_id] = None
                 raise
+            finally:
+                self._reading = ""
         while topics := await self._journal.list_topics(self._seen, _TOPICS):
             for topic in topics:
                 for key in sorted({topic.key, ""}):
                     await self._tell(msgspec.structs.replace(topic, key=key))
             self._seen = max(topic.position for topic in topics)
+        self._looked = True
 
     async def _tell(self, topic: Topic) -> None:
         after = ""
         partitions = self._coordinator.share.partitions
         while places := await self._journal.list_subscribers(topic, partitions, after=after, limit=PLACES):
-            ends = await asyncio.gather(*map(self._read, places), return_exceptions=True)
-            for end in ends:
-                if isinstance(end, BaseException):
-                    raise end
+            await self._read_all(places)
             after = places[-1].place
             if len(places) < PLACES:
                 return
 
+    async def _read_all(self, places: list[Subscription]) -> None:
+        for number in range(0, len(places), PLACES):
+            ends = await asyncio.gather(*map(self._read, places[number : number + PLACES]), return_exceptions=True)
+            for end in ends:
+                if isinstance(end, BaseException):
+                    raise end
+
     async def _read(self, place: Subscription) -> None:
+        if place.since_at is None:
+            await self._read_for_trigger(place)
+        else:
+            await self._read_for_wait(place)
+
+    async def _read_for_wait(self, place: Subscription) -> None:
+        """Look for the event that a wait is for. What does not match is passed over without a fact: the wait goes on."""
+        passed = self._passed.pop(place.place, place.since)
+        while True:
+            fields: dict[str, Any] = {"after": passed, "since": place.since_at, "limit": PAGE}
+            happened = await self._journal.read_occurrences(place.tenant, place.topic, key=place.key or None, **fields)
+            happened = fit(happened)
+            answer = await self._put(place, happened, {}) if happened else None
+            if not isinstance(answer, c.Refused) or answer.code == "not_waiting":
+                if not happened and passed > place.since:
+                    self._pass(place, passed)
+                return
+            if answer.code != "no_match":
+                self._held.add(place.run_id)
+                return
+            passed = happened[-1].position
+
+    def _pass(self, place: Subscription, position: int) -> None:
+        if len(self._passed) >= _MOST_PASSED:
+            self._passed.clear()
+        self._passed[place.place] = position
+
+    async def _read_for_trigger(self, place: Subscription) -> None:
         """Put what happened behind the cursor of a place to its run, until nothing is left."""
-        while not (self.leaves_triggers and place.since_at is None):
-            key = place.key or None
-            fields: dict[str, Any] = {"after": place.since, "since": place.since_at, "limit": PAGE}
-            happened = await self._journal.read_occurrences(place.tenant, place.topic, key=key, **fields)
+        while not self.leaves_triggers:
+            fields: dict[str, Any] = {"after": place.since, "limit": PAGE}
+            happened = await self._journal.read_occurrences(place.tenant, place.topic, key=place.key or None, **fields)
             if not happened:
                 return
             happened = fit(happened)
@@ -160,6 +216,8 @@ class TopicReader:
 
         def make(state: State) -> c.Command:
             at_hand = coordinator.renderer.find_at_hand(state.tenant)
+            if place.since_at is not None:
+                return hear_for_wait(state, place, happened, self._clock.now(), at_hand)
             return make_hearing(state, place, happened, seen, self._clock.now(), at_hand)
 
         return await coordinator.ask(place.run_id, make)

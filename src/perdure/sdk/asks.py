@@ -1,4 +1,4 @@
-"""What a run, its children included, waits for that only a person can give: decisions, signals, repairs, a resume."""
+"""What a run, its children included, waits for that only a person can give: decisions, signals, events, repairs, a resume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEEPEST = 20
 class Ask(msgspec.Struct, frozen=True):
     """One thing a person can do, and the command that does it."""
 
-    kind: str  # approval | signal | parked | paused
+    kind: str  # approval | signal | event | parked | paused
     name: str
     run_id: str
     node: str
@@ -73,9 +73,17 @@ async def look(service: Service, state: State, depth: int = 0) -> Waiting:
     for activation in state.activations.values():
         if activation.state in OPEN:
             _look_at(state, activation, found, children)
+    if any(ask.kind == "event" for ask in found.asks):
+        found.busy = found.busy or _may_have_come(service, state)
     for child in children:
         await _look_at_child(service, child, found, depth)
     return found
+
+
+def _may_have_come(service: Service, state: State) -> bool:
+    """Whether an event that the run waits for may be among those that have happened: then no person is needed."""
+    engine = service.tenancy.engine
+    return engine.holds and not engine.topic_reader.is_read(state.run_id)
 
 
 def _look_at(state: State, activation: Activation, found: Waiting, children: list[str]) -> None:
@@ -98,6 +106,10 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
             elif wait.kind == "signal":
                 command = f"perdure runs signal {state.run_id} {wait.name}"
                 found.asks.append(Ask("signal", wait.name, state.run_id, node, command))
+            elif wait.kind == "event":
+                key = f" --key {quote(wait.key)}" if wait.key else ""
+                command = f"perdure events send {wait.name}{key}"
+                found.asks.append(Ask("event", wait.name, state.run_id, node, command))
             elif wait.kind == "child":
                 children.append(wait.name)
             elif wait.kind == "asks":

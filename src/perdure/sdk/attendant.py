@@ -72,7 +72,8 @@ class Attendant:
                     continue  # no event will come: a child's are not followed
             elif self._leaves and waiting.only_people:
                 return waiting
-            await something(follower, looks=bool(follower.state.children))
+            listens = any(ask.kind == "event" for ask in waiting.asks)  # that one has been looked for is no event
+            await something(follower, looks=listens or bool(follower.state.children))
 
     async def _ask(self, asker: Asker, ask: Ask) -> Answer:
         answer = await asker.ask(ask, lambda decision: self._desk.vote(ask, decision))

@@ -59,14 +59,20 @@ def wait(
     *,
     until: datetime | str | float | None = None,
     signal: str | None = None,
+    event: str | None = None,
+    key: Any = None,
+    match: str | None = None,
+    given: Any = None,
+    since: Literal["run", "now"] | None = None,
     **options: Unpack[NodeOptions],
 ) -> Any:
-    """Wait durably for a time, or for a signal (with `seconds`, at most so long); gives the signal's payload."""
-    if seconds is None and until is None and signal is None:
-        raise BuildError("perdure.wait needs seconds, until or signal")
+    """Wait durably for a time, for a signal or for an event (with `seconds`, at most so long); gives the payload."""
+    if seconds is None and until is None and signal is None and event is None:
+        raise BuildError("perdure.wait needs seconds, until, signal or event")
     moment = until.isoformat() if isinstance(until, datetime) else until
-    given = {"seconds": seconds, "until": moment, "signal": signal}
-    config = {name: value for name, value in given.items() if value is not None}
+    said = {"seconds": seconds, "until": moment, "signal": signal, "event": event}
+    said |= {"key": key, "match": match, "given": given, "since": since}
+    config = {name: value for name, value in said.items() if value is not None}
     return _node("perdure.wait", "wait", "wait", config, options)
 
 

@@ -13,7 +13,7 @@ from perdure.journal import Occurrence
 from perdure.model.fields import NAME
 from perdure.runtime.coordinator.topic_names import Sent, event_topic
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.tenancy import Tenancy
+from perdure.service.tenancy import Tenancy, refuse_sealed
 from perdure.service.views import View
 from perdure.triggers.mapping import LONGEST_ID
 
@@ -30,6 +30,7 @@ class Events:
         """Send an event. With an `id` that an event of this name had, it is that event, and nothing happens. `key` is what
         triggers see as `item.key`."""
         id = self._engine.clock.new_id() if id is None else id
+        refuse_sealed("payload", payload)
         body = msgspec.json.encode(Sent(payload=payload, by=self._tenancy.by))
         _check(name, id, key, len(body))
         happened = Occurrence(

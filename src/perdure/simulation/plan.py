@@ -24,6 +24,9 @@ MONEY_FROM = 10_000_000
 TOPICS_FROM = 12_000_000
 """Seeds from here on are the first ones once more, in a world with a trigger that listens."""
 
+WAITS_FROM = 14_000_000
+"""Seeds from here on are those from 1,000,000 on once more, in a world whose runs wait for events instead of signals."""
+
 
 class Plan(msgspec.Struct, kw_only=True):
     seed: int
@@ -56,6 +59,8 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
+    if seed >= WAITS_FROM:
+        return msgspec.structs.replace(make_plan(DIVIDED_FROM + seed - WAITS_FROM, size=size), seed=seed)
     if seed >= TOPICS_FROM:
         return msgspec.structs.replace(make_plan(seed - TOPICS_FROM, size=size), seed=seed)
     if seed >= MONEY_FROM:

@@ -12,7 +12,7 @@ from perdure.kernel.state import RunState
 from perdure.simulation import faults
 from perdure.simulation.plan import Plan
 from perdure.simulation.rules import EVIDENCE
-from perdure.simulation.topic_world import make_world
+from perdure.simulation.wait_world import make_world
 from perdure.simulation.world import World
 
 TRACE_LINES = 120

@@ -249,6 +249,8 @@ def _loop_ended(event: e.LoopEnded, model: Model) -> Iterator[int]:
 def _resumed(event: e.NodeResumed, model: Model) -> Iterator[int]:
     if event.reason.startswith("signal"):
         yield 37
+    if event.event:
+        yield 53
 
 
 def _decided(event: e.ApprovalDecided, model: Model) -> Iterator[int]:

@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.simulation import graphs
 from perdure.simulation.plan import Plan
-from perdure.simulation.topic_world import make_world
+from perdure.simulation.wait_world import make_world
 from perdure.simulation.world import World
 
 SEEDS = 4

@@ -262,6 +262,8 @@ class Users:
                 await self._ask(
                     Request(kind="signal", run_id=run_id, name=name, signal=f"h{self._numbers}", payload=2, by="bob")
                 )
+            elif activation.wait is not None and activation.wait.kind == "event":
+                await world.happen(activation.wait)
 
 
 _OPEN = {"held", "queued", "running", "waiting", "retrying", "parked", "pending"}

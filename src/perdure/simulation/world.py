@@ -23,6 +23,7 @@ from perdure.invariants import Checker
 from perdure.journal import Accepted, Appended, Commit
 from perdure.kernel import continuations
 from perdure.kernel import events as e
+from perdure.kernel.values import Wait
 from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.model.money import Budget
@@ -336,6 +337,9 @@ class World:
     def more_money(self, run_id: str) -> Budget | None:
         """What a run that is paused is given when it is resumed."""
         return None
+
+    async def happen(self, wait: Wait) -> None:
+        """Let the event happen that a run waits for, unless it has."""
 
     async def _finish(self) -> None:
         """Let every process and person do their part until nothing is open."""

@@ -13,7 +13,7 @@ import msgspec
 from perdure.kernel import commands as c
 from perdure.kernel.segments import HasSegments, has_refs, pack, refuse, unpack
 from perdure.kernel.state import State
-from perdure.kernel.values import Fired
+from perdure.kernel.values import Fired, Heard
 from perdure.model.ir import IR
 from perdure.model.money import Budget
 
@@ -50,6 +50,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     adopted: tuple[c.Adopted, ...]
     signals: tuple[tuple[str, Any], ...]
     signals_seen: tuple[str, ...] = ()
+    heard: Heard | None = None
     pauses: tuple[tuple[str, str], ...] = ()
     alias: str = ""
     correlation_id: str = ""
@@ -78,6 +79,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
             adopted=self.adopted,
             signals=self.signals,
             signals_seen=self.signals_seen,
+            heard=self.heard,
             pauses=self.pauses,
             origin=(self.continues, ""),
             by=self.by or f"run {self.continues}",
@@ -106,6 +108,7 @@ def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
         adopted=effect.adopted,
         signals=effect.signals,
         signals_seen=effect.signals_seen,
+        heard=effect.heard,
         pauses=effect.pauses,
         trigger=state.trigger,
         mailboxes=effect.mailboxes,

@@ -27,6 +27,7 @@ from perdure.expressions.errors import NeedsBlob, NeedsSize, NeedsStore, NeedsVe
 from perdure.kernel import segments
 from perdure.model.extremes import WHY, has_many
 from perdure.runtime.coordinator.cache import Cache, Key
+from perdure.runtime.coordinator.event_waits import NeedsMatched, match_events
 from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
@@ -188,7 +189,11 @@ def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:
     async def gather(tenant: str, need: NeedsGathered) -> Fetched:
         return Fetched(await store_gathered(blobs, tenant, need))
 
-    return {NeedsBlob: fetch, NeedsStore: store, NeedsSize: weigh, NeedsGathered: gather, NeedsMapped: map_polled}
+    async def match(tenant: str, need: NeedsMatched) -> Fetched:
+        return Fetched(await match_events(blobs, tenant, need))
+
+    sources: dict[type[NotAtHand], Source] = {NeedsMapped: map_polled, NeedsMatched: match}
+    return sources | {NeedsBlob: fetch, NeedsStore: store, NeedsSize: weigh, NeedsGathered: gather}
 
 
 def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.journal import Subscription
+from perdure.kernel import events as e
+from perdure.kernel.address import parse_task_id
 from perdure.kernel.mailbox import Mailbox
-from perdure.kernel.state import State
+from perdure.kernel.run_ids import place as spot
+from perdure.kernel.state import Activation, State
+from perdure.runtime.coordinator.topic_names import event_topic
 
 Subscribed = dict[str, Subscription]
 
@@ -21,7 +25,7 @@ def subscriptions_of(state: State) -> Subscribed:
     """Every subscription, by place."""
     if state.terminal:
         return {}
-    return {
+    found = {
         place_of_trigger(box, node): Subscription(
             tenant=state.tenant,
             topic=box.topic,
@@ -32,14 +36,70 @@ def subscriptions_of(state: State) -> Subscribed:
         for node, box in state.triggers.items()
         if box.topic
     }
+    for activation in state.activations.values():
+        if _listens(activation):
+            one = _of_wait(state, activation)
+            found[one.place] = one
+    return found
 
 
-def subscriptions_after(state: State, before: Subscribed, events: Iterable[Any]) -> Subscribed:
+def _listens(activation: Activation) -> bool:
+    return activation.wait is not None and activation.wait.kind == "event"
+
+
+def _of_wait(state: State, activation: Activation) -> Subscription:
+    wait = activation.wait
+    assert wait is not None
+    return Subscription(
+        tenant=state.tenant,
+        topic=event_topic(wait.name),
+        key=wait.key,
+        run_id=state.run_id,
+        place=state.address(activation).task_id,
+        since=wait.since,
+        since_at=wait.since_at,
+    )
+
+
+def subscriptions_after(state: State, before: Subscribed, events: Sequence[Any]) -> Subscribed:
     """Every subscription after these events, which is looked for only where there may be one."""
-    return subscriptions_of(state) if before or state.triggers else before
+    if state.triggers or state.terminal:
+        return subscriptions_of(state) if before or state.triggers else before
+    begun = [event for event in events if type(event) is e.NodeWaiting and event.wait.kind == "event"]
+    if not before and not begun:
+        return before
+    touched = _find_touched(state, events)
+    now = {
+        place: one
+        for place, one in before.items()
+        if (touched is not None and place.rpartition("/")[0] not in touched) or _is_open(state, place)
+    }
+    for event in begun:
+        activation = state.find(event.node, event.scope, event.item)
+        if activation is not None and _listens(activation):
+            one = _of_wait(state, activation)
+            now[one.place] = one
+    return before if now == before else now
+
+
+def _find_touched(state: State, events: Sequence[Any]) -> set[str] | None:
+    """The activations that these events are about; None, where they may be about all."""
+    if not all(isinstance(event, e.NodeEvent) for event in events):
+        return None
+    return {f"{state.run_id}/{spot(event.node, event.scope, event.item)}" for event in events}
+
+
+def _is_open(state: State, place: str) -> bool:
+    """Whether the wait at this place goes on: an activation that has waited and waits again has another place."""
+    address = parse_task_id(place)
+    activation = None if address is None else state.locate(address)
+    return activation is not None and _listens(activation) and state.address(activation).task_id == place
 
 
 def find_left(state: State, before: Mapping[str, Subscription], now: Mapping[str, Subscription]) -> set[str]:
-    """The places that are given up. A run that has gone on as another leaves its places to that: were they cleared, what happens
-    before the next run begins would be kept for nobody."""
-    return set() if state.continued_as is not None else set(before) - set(now)
+    """The places that are given up. A run that has gone on as another leaves those of its triggers to that: were they cleared, what
+    happens before the next run begins would be kept for nobody."""
+    if before is now:
+        return set()
+    gone = set(before) - set(now)
+    return gone if state.continued_as is None else {place for place in gone if before[place].since_at is not None}

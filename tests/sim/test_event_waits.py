@@ -1,0 +1,78 @@
+"""Simulated histories whose runs wait for events: none is missed, none is taken twice; and planted bugs do not hide there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from perdure.kernel import events as e
+from perdure.kernel import events_heard, waits
+from perdure.kernel.state import State
+from perdure.runtime.topic_reader import TopicReader
+from perdure.simulation.plan import WAITS_FROM, make_plan
+from perdure.simulation.wait_world import WaitWorld, make_world
+
+
+def play(seed: int) -> Any:
+    world = make_world(make_plan(WAITS_FROM + seed))
+    assert isinstance(world, WaitWorld)
+    return world.run()
+
+
+def heard(world: Any) -> int:
+    found = [e.decode(one.body) for events in world.store.events.values() for one in events]
+    return sum(isinstance(one, e.NodeResumed) and one.position > 0 for one in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [0, 20])
+def test_no_event_is_missed(start: int) -> None:
+    taken = 0
+    for seed in range(start, start + 20):
+        world = play(seed)
+        assert world.failures == [], seed
+        taken += heard(world)
+    assert taken > 5
+
+
+def _only_later(patch: pytest.MonkeyPatch) -> None:
+    """What came just before the wait is missed."""
+    patch.setattr(TopicReader, "note", lambda self, state, events: None)
+
+
+def _from_the_beginning(patch: pytest.MonkeyPatch) -> None:
+    """The next iteration of a loop takes the same event again."""
+    real = events_heard.begin_listening
+
+    def begin(state: State, activation: Any, wait: Any) -> Any:
+        return msgspec.structs.replace(real(state, activation, wait), since=0)
+
+    patch.setattr(waits, "begin_listening", begin)
+
+
+def _without_a_row(patch: pytest.MonkeyPatch) -> None:
+    """The run waits, and nobody knows what for."""
+
+    def after(state: State, before: Any, events: Sequence[Any]) -> Any:
+        return before
+
+    patch.setattr("perdure.runtime.coordinator.loaded.subscriptions_after", after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plant", "by"), [(_only_later, "R2"), (_from_the_beginning, "rule 53"), (_without_a_row, "R2")]
+)
+def test_a_wait_that_misses_or_repeats_something_is_noticed(
+    plant: Any, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    told: set[str] = set()
+    for seed in (5, 9, 32, 54, 4, 6, *range(60, 120)):
+        told |= {failure.rule for failure in play(seed).failures}
+        if told:
+            break
+    assert by in told
