@@ -91,7 +91,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     def address(self) -> Address:
         return Address(self.run_id, self.node, self.scope, self.item, self.attempt, self.generation, self.undo)
 
-    @property
+    @cached_property
     def task_id(self) -> str:
         return self.address.task_id
 

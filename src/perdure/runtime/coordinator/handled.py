@@ -16,6 +16,7 @@ import fcntl
 import logging
 import mmap
 import os
+import struct
 import weakref
 from contextlib import AbstractContextManager
 from functools import partial
@@ -34,6 +35,9 @@ DEATHS = 2
 CAREFUL_SECONDS = 60.0
 _NAME_BYTES = 4096
 _BYTES = 16 * 1024
+_LENGTH = struct.Struct("<H")
+_SHORT = 254
+_SHORT_NAME = struct.Struct(f"{_SHORT}s")
 _MOST_KNOWN = 16
 _PROCESSES = 64
 """How many processes may share a folder, each with a file of its own."""
@@ -72,13 +76,19 @@ class Handled:
         _open.add(self)
 
     def enter(self, run_id: str, seq: int) -> None:
-        name = b"%d %s" % (seq, run_id.encode())
-        if len(name) <= _NAME_BYTES - 2:
-            self._map[2 : 2 + len(name)] = name
-            self._map[:2] = len(name).to_bytes(2, "little")
+        """Name the run. Packed, since an assignment to a part of the map takes four times as long, twice for every message."""
+        name = f"{seq} {run_id}".encode()
+        length = len(name)
+        if length <= _SHORT:
+            _SHORT_NAME.pack_into(self._map, 2, name)
+        elif length <= _NAME_BYTES - 2:
+            self._map[2 : 2 + length] = name
+        else:
+            return
+        _LENGTH.pack_into(self._map, 0, length)  # last: a process that dies before this has named nothing
 
     def leave(self) -> None:
-        self._map[:2] = b"\0\0"
+        _LENGTH.pack_into(self._map, 0, 0)
 
     def forget(self, run_id: str) -> None:
         """Forget the deaths of a run that is quarantined: once an operator releases it, counting begins anew."""
@@ -104,10 +114,12 @@ class Blame:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._handled: Handled | None = None
+        self._blamed: AbstractContextManager[None] = _NOBODY
         self._careful_until = 0.0
 
     def write_to(self, handled: Handled | None) -> None:
         self._handled = handled
+        self._blamed = _NOBODY if handled is None else _Blamed(handled)
         if handled is not None and handled.after_death:
             self._careful_until = self._clock.monotonic() + CAREFUL_SECONDS
 
@@ -123,28 +135,29 @@ class Blame:
             raise Quarantined(f"run {run_id} is quarantined: {self._handled.barred[run_id]}")
 
     def on(self, run_id: str, seq: int) -> AbstractContextManager[None]:
-        """A context in which the death of the process is blamed on this run."""
-        return _NOBODY if self._handled is None else _Blamed(self._handled, run_id, seq)
+        """A context in which the death of the process is blamed on this run, from now until it is left."""
+        if self._handled is None:
+            return _NOBODY
+        self._handled.enter(run_id, seq)
+        return self._blamed
 
 
 _NOBODY = contextlib.nullcontext()
 
 
 class _Blamed:
-    """A context that is entered twice for every message, and so no generator."""
+    """The end of the blame: a context that is left twice for every message, and so one for all, and no generator."""
 
-    __slots__ = ("_handled", "_run_id", "_seq")
+    __slots__ = ("_leave",)
 
-    def __init__(self, handled: Handled, run_id: str, seq: int) -> None:
-        self._handled = handled
-        self._run_id = run_id
-        self._seq = seq
+    def __init__(self, handled: Handled) -> None:
+        self._leave = handled.leave
 
     def __enter__(self) -> None:
-        self._handled.enter(self._run_id, self._seq)
+        pass
 
     def __exit__(self, *raised: object) -> None:
-        self._handled.leave()
+        self._leave()
 
 
 async def begin_handled(path: Path | None, journal: Journal, clock: Clock) -> Handled | None:

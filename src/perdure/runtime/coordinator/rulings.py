@@ -66,6 +66,8 @@ class Rulings:
         refused = self._advance(loaded, command)
         if len(loaded.effects) > before:
             trivial = self._trivial(loaded, before)
+            if not trivial:
+                return refused
             if len(trivial) < MANY_NODES:
                 self.answer_inline(loaded, deque(trivial))
             else:  # to decide that they are ready took long enough
