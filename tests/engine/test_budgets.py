@@ -71,6 +71,9 @@ async def test_a_budget_that_fails_fails_the_node(tmp_path):
         state = await ended(engine)
         assert (state.state, state.error.code, len(tasks.seen)) == ("failed", "budget_exhausted", 2)
         assert "its budget is $0.002" in state.error.message
+        await ask(engine, "retry", budget=Budget(usd=1_000_000))
+        state = await ended(engine)
+        assert (state.state, len(tasks.seen)) == ("completed", 3)
 
 
 async def test_what_children_use_is_their_parents_too(tmp_path):

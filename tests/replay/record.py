@@ -298,6 +298,15 @@ def handlers_that_ask() -> Run:
 
 
 @scenario
+def retried_with_more() -> Run:
+    run = start(node("a"), limits={"budget": {"calls": 2, "on_exceed": "fail"}})
+    run.lapse("a", reason="handed_back", step="x", wants=Usage(calls=4))
+    run.tell(c.Retry, by="ann", budget=Budget(calls=30))
+    run.complete("a")
+    return run
+
+
+@scenario
 def calls_under_a_budget() -> Run:
     workflow = {"id": "w", "type": "workflow", "config": {"workflow": "inner"}}
     run = start(node("a"), node("b"), workflow, limits={"budget": {"calls": 9, "usd": 0.5}})

@@ -402,6 +402,7 @@ async def usage(call: Call) -> Any:
 
 class RetryRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     definition: Mended | None = None
+    budget: GivenLimits | None = None
     dry_run: DryRun = False
 
 
@@ -410,7 +411,8 @@ async def retry(call: Call, body: RetryRun) -> Any:
     """Try a failed run again: nodes that completed are kept, nodes that failed run again.
 
     With a definition, the run continues by that one, provided that it has a place for everything that was done. This also
-    needs the permissions `runs:patch` and `workflows:write`.
+    needs the permissions `runs:patch` and `workflows:write`. A run that failed because its budget was used up
+    (`budget_exhausted`) is given a larger one: `{"budget": {"usd": 10}}`. Limits that are not given stay.
     """
     if body.definition is not None:
         call.principal.require(Permission.RUNS_PATCH)
@@ -418,7 +420,8 @@ async def retry(call: Call, body: RetryRun) -> Any:
         call.noted = {"definition": hash_of(body.definition)}
     if body.dry_run:
         return await _preview(call, "retry", definition=body.definition)
-    return await call.service.runs.retry(call.path("run_id"), definition=body.definition, reason=body.reason)
+    about: dict[str, Any] = {"definition": body.definition, "reason": body.reason, "budget": as_given(body.budget)}
+    return await call.service.runs.retry(call.path("run_id"), **about)
 
 
 @routes.post("/runs/{run_id}/rollback", OPERATE, s.RunSummary | a.Preview, needs_body=False)

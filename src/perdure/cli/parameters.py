@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 import sys
 from collections.abc import Callable
@@ -106,3 +107,17 @@ def tag_option(function: F) -> F:
     return click.option(
         "--tag", "tags", type=Tag(), multiple=True, metavar="NAME=VALUE", help="A tag; may be repeated."
     )(function)
+
+
+def budget_options(function: F) -> F:
+    """`--usd`, `--tokens` and `--calls`, given to the command as the mapping `budget`; None: no limit is given."""
+
+    @functools.wraps(function)
+    def command(*args: Any, usd: float | None, tokens: int | None, calls: int | None, **more: Any) -> Any:
+        limits = {"usd": usd, "tokens": tokens, "calls": calls}
+        budget = {name: amount for name, amount in limits.items() if amount is not None}
+        return function(*args, budget=budget or None, **more)
+
+    for name, kind, what in (("calls", int, "calls that it may make"), ("tokens", int, "tokens that it may use")):
+        command = click.option(f"--{name}", type=kind, help=f"The {what} in all, from here on.")(command)
+    return click.option("--usd", type=float, help="The dollars that it may use in all, from here on.")(command)  # type: ignore[return-value]

@@ -204,10 +204,17 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
 
     @operation
     def retry(
-        self, run_id: str, *, definition: Mapping[str, Any] | None = None, reason: str = ""
+        self,
+        run_id: str,
+        *,
+        definition: Mapping[str, Any] | None = None,
+        reason: str = "",
+        budget: Mapping[str, Any] | None = None,
     ) -> Call[v.RunSummary]:
-        """Retry a failed run: what completed is kept, what failed runs again, perhaps by a mended `definition`."""
-        return post("runs", run_id, "retry", body={"reason": reason, **given(definition=definition)})
+        """Retry a failed run: what completed is kept, what failed runs again, perhaps by a mended `definition`. One whose budget
+        is used up needs a larger `budget`: `usd`, `tokens`, `calls`."""
+        body = {"reason": reason, **given(definition=definition, budget=budget)}
+        return post("runs", run_id, "retry", body=body)
 
     @operation
     def rollback(self, run_id: str) -> Call[v.RunSummary]:

@@ -16,7 +16,7 @@ from perdure.model.money import Usage
 def look(model: Model, event: e.Event) -> None:
     """Follow an event that every other rule has seen."""
     purse = model.purse
-    if isinstance(event, e.RunCreated | e.RunResumed):
+    if isinstance(event, e.RunCreated | e.RunResumed | e.RunRetried):
         purse.budget = event.budget or purse.budget
     elif isinstance(event, e.StepStarted) and event.reserve is not None:
         _begin(model, event, event.reserve)

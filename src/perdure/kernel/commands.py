@@ -293,6 +293,8 @@ class Retry(Command, frozen=True, kw_only=True):
     ir: IR | None = None
     """A mended definition to go on with; every completed node must have its place in it (E6)."""
     reason: str = ""
+    budget: Budget | None = None
+    """Limits that the run has from here on; those that are not given stay (rule 84)."""
     orphaned: bool = False
     """The parent retries this run, having cancelled it when the parent itself failed."""
 

@@ -115,9 +115,12 @@ class RunCompleted(Event, frozen=True, kw_only=True, tag="run.completed"):
 
 
 class RunRetried(Event, frozen=True, kw_only=True, tag="run.retried"):
+    VERSION: ClassVar[int] = 2
     generation: int
     deadline_at: float | None = None
     by: str = ""
+    budget: Budget | None = None
+    """The budget that the run has from here on (rule 84); in version 2 only."""
 
 
 class RunPatched(Event, frozen=True, kw_only=True, tag="run.patched"):

@@ -12,6 +12,7 @@ from perdure.kernel.patches import install
 from perdure.kernel.signal_lines import join
 from perdure.kernel.state import IntegrityError, RunState, State, Timer
 from perdure.kernel.values import Money, Undo
+from perdure.model.money import Budget
 
 R = RunState
 
@@ -46,6 +47,11 @@ def _set_deadline(state: State, deadline_at: float | None) -> None:
         set_timer(state, "deadline", Timer(deadline_at, "deadline"))
 
 
+def _set_budget(state: State, budget: Budget | None) -> None:
+    if budget is not None:
+        state.money = msgspec.structs.replace(state.money, budget=budget)
+
+
 @folds(e.RunPaused)
 def _run_paused(state: State, event: e.RunPaused) -> None:
     if state.state is not R.PAUSED:
@@ -56,8 +62,7 @@ def _run_paused(state: State, event: e.RunPaused) -> None:
 
 @folds(e.RunResumed)
 def _run_resumed(state: State, event: e.RunResumed) -> None:
-    if event.budget is not None:
-        state.money = msgspec.structs.replace(state.money, budget=event.budget)
+    _set_budget(state, event.budget)
     if event.left:  # one of several pauses is over
         state.drop(state.pauses, event.reason)
         return
@@ -142,6 +147,7 @@ def _run_retried(state: State, event: e.RunRetried) -> None:
     state.ending = ""
     reopen(state)
     _set_deadline(state, event.deadline_at)
+    _set_budget(state, event.budget)
 
 
 @folds(e.RunPatched)

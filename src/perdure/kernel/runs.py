@@ -21,7 +21,7 @@ from perdure.kernel.state import Activation, NodeState, RunState, key_of
 from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
 from perdure.model.ir import Node
-from perdure.model.money import least
+from perdure.model.money import changed, least
 
 N, R = NodeState, RunState
 
@@ -182,7 +182,9 @@ def retry(d: Decider, command: c.Retry) -> None:
         code = "compensating" if state.state is R.COMPENSATING else "not_failed"
         raise Refusal(code, f"run {state.run_id} is {state.state}; only a failed run can be retried")
     deadline_at = None if state.deadline_seconds is None else d.at + state.deadline_seconds
-    d.emit(e.RunRetried, generation=state.generation + 1, deadline_at=deadline_at, by=command.by)
+    budget = None if command.budget is None else changed(state.money.budget, command.budget)
+    raised: dict[str, Any] = {} if budget is None else {"budget": budget, "version": 2}
+    d.emit(e.RunRetried, generation=state.generation + 1, deadline_at=deadline_at, by=command.by, **raised)
     if command.ir is not None and command.ir.hash != state.ir_hashes[-1]:
         _refuse(patches.check_mend(state, command.ir))
         state.library.setdefault(command.ir.hash, command.ir)

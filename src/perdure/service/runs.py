@@ -294,11 +294,16 @@ class Runs(RunActions):
         await self._tenancy.ask(Request(kind=kind, run_id=record.run_id, by=self._tenancy.by, **fields))
         return run_summary(await self._tenancy.get_run(run_id))
 
-    async def retry(self, run_id: str, *, definition: Any = None, reason: str = "") -> View:
-        """Retry a failed run: what completed is kept, what failed runs again, perhaps by a mended definition."""
+    async def retry(
+        self, run_id: str, *, definition: Any = None, reason: str = "", budget: Mapping[str, Any] | None = None
+    ) -> View:
+        """Retry a failed run: what completed is kept, what failed runs again, perhaps by a mended definition, and with other
+        limits of its budget if some are given."""
+        more = read_budget(budget)
         record = await self._tenancy.get_run(run_id)
         ir = "" if definition is None else (await self._keep(definition, record.row.tenant)).ir
-        await self._tenancy.ask(Request(kind="retry", run_id=record.run_id, by=self._tenancy.by, reason=reason, ir=ir))
+        about: dict[str, Any] = {"run_id": record.run_id, "by": self._tenancy.by, "reason": reason}
+        await self._tenancy.ask(Request(kind="retry", **about, ir=ir, budget=more))
         return run_summary(await self._tenancy.get_run(run_id))
 
     async def bulk(

@@ -78,7 +78,8 @@ class MoneyWorld(AskWorld):
 
     def more_money(self, run_id: str) -> Budget | None:
         state = self.checks.fold(run_id)
-        if "budget" not in state.pauses:
+        failed = state.error is not None and state.error.code == "budget_exhausted"
+        if "budget" not in state.pauses and not failed:
             return None
         return Budget(calls=state.money.spent.calls + 1_000)
 

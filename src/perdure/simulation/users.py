@@ -73,7 +73,9 @@ class Users:
         random, model = self._world.random, self._world.checks.checkers[run_id].model
         by = random.choice(("ann", "bob", "eve"))
         match name:
-            case "cancel" | "pause" | "resume" | "retry" | "rollback":
+            case "retry":
+                return Request(kind=name, run_id=run_id, by=by, budget=self._world.more_money(run_id))
+            case "cancel" | "pause" | "resume" | "rollback":
                 return Request(kind=name, run_id=run_id, by=by)
             case "force":
                 return Request(kind="cancel", run_id=run_id, by=by, force=True)

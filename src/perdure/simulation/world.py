@@ -335,7 +335,7 @@ class World:
         return [*notices, *(f"command {one.command_id} for {one.run_id}" for one in commands)]
 
     def more_money(self, run_id: str) -> Budget | None:
-        """What a run that is paused is given when it is resumed."""
+        """What a run that is paused, or failed, for its budget is given when it is resumed or retried."""
         return None
 
     async def happen(self, wait: Wait) -> None:

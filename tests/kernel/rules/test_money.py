@@ -216,6 +216,20 @@ def test_rule_84_a_run_goes_on_with_a_larger_budget_and_not_without_one():
     assert begin(run, "a", reserve=Usage(calls=6))
 
 
+def test_rule_84_a_run_that_failed_for_its_budget_is_retried_with_a_larger_one():
+    run = start(node("a"), limits={"budget": {"calls": 5, "tokens": 9, "on_exceed": "fail"}})
+    assert begin(run, "a", "one", Usage(calls=4))
+    settle(run, "a", "one", usage=Usage(calls=4))
+    give_back(run, "a", Usage(calls=4), "two")
+    assert (run.status, run.state.error.code) == ("failed", "budget_exhausted")
+    run.tell(c.Retry, budget=Budget(calls=8))
+    assert (run.status, run.dispatched()) == ("running", {"a"})
+    assert run.state.money.budget == Budget(calls=8, tokens=9, on_exceed="fail")
+    assert begin(run, "a", "two", Usage(calls=4))
+    settle(run, "a", "two", usage=Usage(calls=4))
+    assert run.state.money.spent.calls == 8
+
+
 def test_rule_84_the_end_of_another_pause_needs_no_budget_and_a_running_run_is_given_none():
     run = start(node("a"), **FIVE)
     run.tell(c.Resume, budget=Budget(calls=9))

@@ -15,6 +15,7 @@ import click
 from perdure.cli.database import by_option
 from perdure.cli.exits import say
 from perdure.cli.group import json_option
+from perdure.cli.parameters import budget_options
 from perdure.cli.terminal.output import paint, print_json
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
@@ -73,24 +74,12 @@ def pause(run_id: str, reason: str, by: str | None, where: Where, as_json: bool)
 
 @click.command(short_help="Let a paused run go on.")
 @_id
-@click.option("--usd", type=float, help="The dollars that it may use in all, from here on.")
-@click.option("--tokens", type=int, help="The tokens that it may use in all, from here on.")
-@click.option("--calls", type=int, help="The calls that it may make in all, from here on.")
+@budget_options
 @by_option
 @where_options
 @json_option
-def resume(
-    run_id: str,
-    usd: float | None,
-    tokens: int | None,
-    calls: int | None,
-    by: str | None,
-    where: Where,
-    as_json: bool,
-) -> None:
+def resume(run_id: str, budget: dict[str, Any] | None, by: str | None, where: Where, as_json: bool) -> None:
     """Let a paused run go on. One whose budget is used up needs a larger one; `runs cost` says what it has used."""
-    limits = {"usd": usd, "tokens": tokens, "calls": calls}
-    budget = {name: amount for name, amount in limits.items() if amount is not None} or None
     _decide(where, run_id, by, as_json, "Resumed", lambda backend, run: backend.runs.resume(run, budget=budget))
 
 

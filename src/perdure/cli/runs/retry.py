@@ -10,6 +10,7 @@ import click
 from perdure.cli.database import by_option
 from perdure.cli.exits import ExitCode, say, say_error
 from perdure.cli.group import json_option, leave
+from perdure.cli.parameters import budget_options
 from perdure.cli.run import check_run_id
 from perdure.cli.terminal.output import paint, print_json
 from perdure.cli.terminal.speech import echo
@@ -29,21 +30,31 @@ _definition = click.option(
 @click.command(short_help="Try a failed run again; what completed is kept.")
 @_id
 @_definition
+@budget_options
 @click.option("--reason", default="", help="Why; it is written down.")
 @by_option
 @where_options
 @json_option
-def retry(run_id: str, file: str | None, reason: str, by: str | None, where: Where, as_json: bool) -> None:
+def retry(
+    run_id: str,
+    file: str | None,
+    budget: dict[str, Any] | None,
+    reason: str,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
     """Try a failed run again: what completed is kept, what failed runs again.
 
     With --definition it goes on by the definition in FILE (YAML, JSON, or FILE.py[:workflow]), if what was done has its place
-    in it: what failed runs as it says now.
+    in it: what failed runs as it says now. One that failed because its budget was used up needs a larger one: --usd, --tokens,
+    --calls.
 
     \b
     Exit codes: 0 it goes on, 1 refused, or it failed again at once, 2 bad definition or usage.
     """
     given = _read(file)
-    found = _mended(given, lambda: asyncio.run(_retry(where, run_id, given, reason, by)))
+    found = _mended(given, lambda: asyncio.run(_retry(where, run_id, given, by, reason=reason, budget=budget)))
     if found is None:
         return
     view, hint = found
@@ -64,14 +75,14 @@ def retry(run_id: str, file: str | None, reason: str, by: str | None, where: Whe
 
 
 async def _retry(
-    where: Where, name: str, given: Source | None, reason: str, by: str | None
+    where: Where, name: str, given: Source | None, by: str | None, **about: Any
 ) -> tuple[dict[str, Any], str]:
     from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
 
     async with connected(where, by=by) as backend:
         run_id = (await resolve_run(backend, name))["run_id"]
         definition = None if given is None else definition_of(backend, given.compiled)
-        await backend.runs.retry(run_id, definition=definition, reason=reason)
+        await backend.runs.retry(run_id, definition=definition, **about)
         return await get_run(backend, run_id), await go_on(backend, run_id)
 
 

@@ -146,7 +146,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             case "resume":
                 return c.Resume(**about, reason=self.reason or None, budget=self.budget, catch_up=self.catch_up)
             case "retry":
-                return c.Retry(**about, ir=ir, reason=self.reason)
+                return c.Retry(**about, ir=ir, reason=self.reason, budget=self.budget)
             case "undelivered":
                 return c.Undeliver(**about, to=self.to, error=Error("continuation_failed", self.reason))
             case "mailbox":
