@@ -1,6 +1,7 @@
 """`perdure runs show ID --node NODE`: how each attempt at the node went, by what was recorded."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -30,7 +31,8 @@ def test_every_attempt_is_there_with_its_error_worker_and_times(shell, tmp_path)
     lines = shell.run("runs", "show", "r1", "--node", "pay").stdout.splitlines()
     heading = next(line for line in lines if line.startswith("ATTEMPT"))
     assert heading.split() == ["ATTEMPT", "STATE", "WORKER", "STARTED", "TOOK", "ERROR"]
-    assert sum("the bank is closed" in line and " ms" in line for line in lines) == 2
+    # A busy machine may take a second for one.
+    assert sum("the bank is closed" in line and re.search(r"\d (ms|s)\b", line) is not None for line in lines) == 2
 
 
 def test_a_node_that_failed_says_how_long_each_attempt_took(shell, tmp_path):

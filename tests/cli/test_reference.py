@@ -9,7 +9,7 @@ import pytest
 from tests.cli.helpers import workflow
 from tests.model.test_reference import CONDITIONS, FOLDER, NODES, complete
 
-LATER = {"node_version_handover": "unknown_type", "node_qualify_lead_agent": "unknown_type"}
+LATER = {"node_version_handover": "unknown_type", "node_qualify_lead_agent": "bad_config"}
 """Types that come later: a warning, because a worker elsewhere may have them."""
 
 
@@ -41,7 +41,7 @@ def echo(value):
 
 CONTENT = {
     "node_manager_approval": {"show": "a deal"},
-    "node_qualify_lead_agent": {"goal": "qualify"},
+    "node_qualify_lead_agent": {"prompt": "qualify"},
     "node_version_handover": {},
 }
 
@@ -49,6 +49,8 @@ CONTENT = {
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_of_the_documents_is_valid_with_the_nodes_it_mentions(shell, tmp_path, name):
     node = load(shell, name, CONTENT.get(name, echo(1)))
+    if "agent_config" in node:  # the documents leave open what else an agent is told
+        node["agent_config"] = {"model": node["agent_config"]["model"]}
     view = shell.json("validate", write(tmp_path, passing(complete(node))))
     found = {problem["code"] for problem in view["problems"]}
     assert view["valid"]
