@@ -133,7 +133,7 @@ export class GraphView {
     const left = box.place.x * this.#scale + this.#x;
     const top = box.place.y * this.#scale + this.#y;
     const seen = left >= 0 && top >= 0 && left + box.place.width * this.#scale <= clientWidth;
-    if (seen && top + box.place.height * this.#scale <= clientHeight && this.#scale >= 0.6) return;
+    if (seen && top + box.place.height * this.#scale <= clientHeight && this.#scale >= 0.45) return;
     this.#scale = scale;
     this.#x = clientWidth / 2 - (box.place.x + box.place.width / 2) * scale;
     this.#y = clientHeight / 2 - (box.place.y + box.place.height / 2) * scale;

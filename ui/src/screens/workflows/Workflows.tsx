@@ -106,57 +106,61 @@ function Nothing({ q }: { q: string }) {
 function Table({ items }: { items: readonly Workflow[] }) {
   const { columns } = words;
   return (
-    <table class="plain-table rows">
-      <thead>
-        <tr>
-          <th scope="col">{columns.name}</th>
-          <th scope="col" class="right">
-            {columns.version}
-          </th>
-          <th scope="col" class="right">
-            {columns.open}
-          </th>
-          <th scope="col" class="right">
-            {columns.failed}
-          </th>
-          <th scope="col">{columns.last}</th>
-          <th scope="col" class="wide-only">
-            {columns.registered}
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {items.map((one) => {
-          const to = href(`/workflows/${encodeURIComponent(one.name)}`);
-          const broken = one.failed_24h ?? 0;
-          return (
-            <tr
-              key={one.name}
-              onClick={(event) => {
-                if (!(event.target as Element).closest("a") && !getSelection()?.toString()) go(to);
-              }}
-            >
-              <td>
-                <a href={to}>
-                  <Foreign text={one.name} />
-                </a>
-                {one.description && (
-                  <p class="soft small">
-                    <Foreign text={cut(one.description, 160)} />
-                  </p>
-                )}
-              </td>
-              <td class="right number">{number(one.version)}</td>
-              <td class="right number">{shown(one.open)}</td>
-              <td class={broken ? "right number bad" : "right number"}>{shown(one.failed_24h)}</td>
-              <td>{one.last_run_at ? <Moment at={one.last_run_at} /> : <span class="soft">{words.neverRan}</span>}</td>
-              <td class="wide-only">
-                <Moment at={one.registered_at} />
-              </td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
+    <div class="scroller" role="group" aria-label={words.title} tabIndex={0}>
+      <table class="plain-table rows">
+        <thead>
+          <tr>
+            <th scope="col">{columns.name}</th>
+            <th scope="col" class="right wide-only">
+              {columns.version}
+            </th>
+            <th scope="col" class="right">
+              {columns.open}
+            </th>
+            <th scope="col" class="right">
+              {columns.failed}
+            </th>
+            <th scope="col">{columns.last}</th>
+            <th scope="col" class="wide-only">
+              {columns.registered}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((one) => {
+            const to = href(`/workflows/${encodeURIComponent(one.name)}`);
+            const broken = one.failed_24h ?? 0;
+            return (
+              <tr
+                key={one.name}
+                onClick={(event) => {
+                  if (!(event.target as Element).closest("a") && !getSelection()?.toString()) go(to);
+                }}
+              >
+                <td>
+                  <a href={to}>
+                    <Foreign text={one.name} />
+                  </a>
+                  {one.description && (
+                    <p class="soft small wide-only">
+                      <Foreign text={cut(one.description, 160)} />
+                    </p>
+                  )}
+                </td>
+                <td class="right number wide-only">{number(one.version)}</td>
+                <td class="right number">{shown(one.open)}</td>
+                <td class={broken ? "right number bad" : "right number"}>{shown(one.failed_24h)}</td>
+                <td>
+                  {one.last_run_at ? <Moment at={one.last_run_at} /> : <span class="soft">{words.neverRan}</span>}
+                </td>
+                <td class="wide-only">
+                  <Moment at={one.registered_at} />
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
   );
 }

@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-PJQQOPU4.js";import"./chunk-XARGVHCY.js";import"./chunk-HRT5TJ43.js";import"./chunk-6BK5FCAS.js";import"./chunk-DZLYFPMD.js";import"./chunk-IPPQ43VB.js";import"./chunk-B6IS5X42.js";import"./chunk-UDLN27SR.js";export{c as ChangeList,b as default,a as marksOf};
