@@ -158,7 +158,7 @@ async def get(call: Call, query: GetWorkflow) -> Any:
 @routes.get("/workflows/{name}/definition.yaml", READ, YAML)
 async def definition_yaml(call: Call, query: GetWorkflow) -> Any:
     """Get the definition of a workflow as a file that can be registered again."""
-    text = await call.service.workflows.yaml(call.path("name"), version=query.version, alias=query.alias)
+    text = await call.service.workflows.definition_yaml(call.path("name"), version=query.version, alias=query.alias)
     return Response(text, media_type=YAML, headers={"Content-Disposition": "attachment"})
 
 

@@ -180,7 +180,7 @@ class Workflows:
         beside = await read_figures(self._tenancy, page.items) if figures else {}
         return page_view(page, lambda one: _version_view(one) | beside.get(one.name, {}))
 
-    async def yaml(self, name: str, *, version: int | None = None, alias: str | None = None) -> str:
+    async def definition_yaml(self, name: str, *, version: int | None = None, alias: str | None = None) -> str:
         """The definition of a version as a file that can be registered again."""
         definition = await self._definition(await self._get(name, version, alias))
         return await aside(self._tenancy.tenant, _to_yaml, definition)
