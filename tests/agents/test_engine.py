@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
+from perdure import invariants
 from perdure.kernel import events as e
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.nodes import builtin
@@ -110,6 +112,55 @@ async def test_an_agent_uses_functions_workflows_and_people_in_one_run(tmp_path)
     assert steps["t2.1"]["output"] == {"n": 8}
     [shown] = [one.shown for one in said if isinstance(one, e.ApprovalRequested) and "tool" in one.shown]
     assert (shown["tool"], shown["arguments"]) == ("mail", {"to": "ann", "text": "hi"})
+
+
+def _changed(event: Any, step: str, change: Any) -> Any:
+    if not isinstance(event, e.NodeCheckpointed) or event.step != step:
+        return event
+    data = msgspec.json.decode(msgspec.json.encode(event.data))
+    change(data)
+    return msgspec.structs.replace(event, data=data)
+
+
+def _refused(event: Any) -> Any:
+    return msgspec.structs.replace(event, decision="reject") if isinstance(event, e.ApprovalDecided) else event
+
+
+BUGS: dict[str, tuple[str, Any]] = {
+    "made with other arguments": ("S4", lambda one: _changed(one, "t2.0", lambda data: data.update(args="x"))),
+    "made though it was denied": (
+        "S4",
+        lambda one: _changed(one, "guard/2", lambda data: data["calls"][0].update(verdict="deny")),
+    ),
+    "started though it was denied": (
+        "S4",
+        lambda one: _changed(one, "guard/2", lambda data: data["calls"][1].update(verdict="deny")),
+    ),
+    "made though nobody was asked": (
+        "S4",
+        lambda one: _changed(one, "guard/1", lambda data: data["calls"][0].update(verdict="ask")),
+    ),
+    "made though a person said no": ("S4", _refused),
+    "made though there is no such tool": (
+        "AG1",
+        lambda one: _changed(one, "guard/1", lambda data: data["calls"][1].update(verdict="invalid")),
+    ),
+}
+
+
+async def test_the_checker_sees_every_planted_bug(tmp_path):
+    with ScriptedModel(LONG):
+        async with running(tmp_path) as engine:
+            await engine.workflows.register(compiled(REFUND))
+            await start(engine, workflow(LONG_AGENT))
+            await answer_all(engine)
+            await ended(engine)
+            said = await events(engine.journal)
+    ir = compiled(workflow(LONG_AGENT)).ir
+    assert invariants.check(said, {ir.hash: ir}) == []
+    for name, (rule, plant) in BUGS.items():
+        found = {one.id for one in invariants.check([plant(one) for one in said], {ir.hash: ir})}
+        assert rule in found, name
 
 
 async def run_to_the_end(engine: Any, definition: dict[str, Any]) -> None:

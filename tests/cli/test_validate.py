@@ -314,3 +314,36 @@ def test_a_workflow_that_is_not_registered_is_named_with_the_file_that_has_it(sh
     (tmp_path / "p.yaml").write_text("name: p\nnodes: [{id: a, type: workflow, config: {workflow: child}}]\n")
     result = shell.run("validate", "p.yaml")
     assert "perdure workflows push kid.yaml" in result.stderr
+
+
+AGENT = """\
+name: leads
+nodes:
+  - id: crm
+    type: http
+    config: {url: "https://crm.example", headers: {authorization: "{{ secrets.CRM }}"}}
+  - id: qualify
+    type: agent
+    dependencies: [crm]
+    config:
+      model: openai/gpt-5-mini
+      prompt: "{{ crm.body }}"
+      tools:
+        - {workflow: mail, effect: send, returns: user}
+        - ask_human
+"""
+
+
+def test_what_agents_read_and_can_do_is_printed(shell, tmp_path):
+    (tmp_path / "leads.yaml").write_text(AGENT)
+    found = shell.run("validate", "leads.yaml")
+    assert found.stdout.splitlines()[-1] == (
+        "agent qualify reads crm (untrusted,private), tool mail (user,public), tool ask_human (trusted,public); can do mail (send)"
+    )
+    assert (
+        "agent 'qualify' reads what strangers write (crm) and what is private (crm), and can send (mail)"
+        in found.stderr
+    )
+    assert "lethal_trifecta" in found.stderr
+    [agent] = json.loads(shell.run("validate", "leads.yaml", "--json").stdout)["agents"]
+    assert (agent["agent"], agent["label"], agent["sinks"]) == ("qualify", "untrusted,private", {"mail": "send"})

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.call_guard import Policy
-from perdure.agents.tool_calls import ToolCalls
+from perdure.agents.tool_calls import Policies, ToolCalls
 from perdure.agents.transcript import (
     SAME_MOST,
     Plan,
@@ -51,7 +50,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Agent:
-    def __init__(self, plan: Plan, ctx: Any, talk: Talk, policies: Callable[[], Sequence[Policy]]) -> None:
+    def __init__(self, plan: Plan, ctx: Any, talk: Talk, policies: Callable[[], Policies]) -> None:
         self._plan = plan
         self._ctx = ctx
         self._talk = talk

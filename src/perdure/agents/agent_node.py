@@ -10,14 +10,16 @@ from typing import Any
 
 import msgspec
 
-from perdure import egress
+from perdure import egress, llms
 from perdure.agents.agent_loop import Agent, Answer
-from perdure.agents.call_guard import Policy
+from perdure.agents.label_flow import find_lethal
+from perdure.agents.tool_calls import Policies
 from perdure.agents.toolbox import BUDGET_SCHEMA, TOOLS_SCHEMA, check_tools, find_tools
 from perdure.agents.transcript import Plan
 from perdure.expressions.json_schema import find_mistake
 from perdure.expressions.leaves import has_leaf
 from perdure.llms.durable import Talk, clean
+from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Message, Params, Prefix, Request, Text
 from perdure.llms.port import Tool as Offered
 from perdure.model.labels import read_label
@@ -52,11 +54,11 @@ async def handle(config: Any, ctx: Any) -> Any:
         message = f'{", ".join(without)} takes no tools, by the operator\'s file; name a model with tools = "native"'
         raise Failure("bad_config", message, retryable=False)
     talk = Talk(ctx, models, as_budget(config.get("budget")))
-    return _give(plan, await Agent(plan, ctx, talk, _policies).run())
 
+    def policies() -> Policies:
+        return llms.get_models().policies(ctx.tenant), plan.policies
 
-def _policies() -> Sequence[Policy]:
-    return ()
+    return _give(plan, await Agent(plan, ctx, talk, policies).run())
 
 
 def make_plan(config: dict[str, Any], ctx: Any) -> Plan:
@@ -80,6 +82,7 @@ def make_plan(config: dict[str, Any], ctx: Any) -> Plan:
         routes=routes,
         label=read_label(ctx.label),
         approvals=config.get("approvals") or {},
+        policies=tuple(msgspec.convert(one, Policy) for one in config.get("policies") or ()),
         max_turns=config.get("max_turns", MAX_TURNS),
         parallel=config.get("parallel", PARALLEL),
         repairs=config.get("repairs", 2),
@@ -134,16 +137,17 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         yield ("tools",), "tools hold no templates: data would say what the agent may do"
     else:
         yield from ((("tools", *path), message) for path, message in check_tools(tools))
+    for number, one in enumerate(config.get("policies") or ()):
+        if has_leaf(one, has_template):
+            yield ("policies", number), "policies hold no templates: data would say what is allowed"
+        elif (problem := msgspec.convert(one, Policy).find_problem()) is not None:
+            yield ("policies", number, "when"), problem
     if "session" in config:
         yield ("session",), "sessions are not built yet; give the agent what it should know in its prompt"
     schema = config.get("schema")
     if schema is not None and not has_leaf(schema, has_template) and (mistake := find_mistake(schema)) is not None:
         yield ("schema",), mistake
     yield from check_shown(config)
-
-
-def _warn(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    yield from warn_models(config)
 
 
 _MODEL_KEYS = {key: value for key, value in MODEL_KEYS.items() if key != "max_usd"}
@@ -182,6 +186,25 @@ TYPE = NodeType(
                     "unattended": {"type": "boolean", "default": False},
                 },
                 "additionalProperties": False,
+            },
+            "policies": {
+                "type": "array",
+                "maxItems": 100,
+                "description": "calls that are denied or asked about, whatever the agent has read; the operator's come first",
+                "items": {
+                    "type": "object",
+                    "required": ["when", "then"],
+                    "properties": {
+                        "when": {
+                            "type": "string",
+                            "minLength": 1,
+                            "description": "a condition in CEL over tool, args, labels, …",
+                        },
+                        "then": {"enum": ["ask", "deny"]},
+                        "approvers": _PEOPLE,
+                    },
+                    "additionalProperties": False,
+                },
             },
             "session": {},
         },
@@ -225,7 +248,8 @@ TYPE = NodeType(
         },
     },
     check=_check,
-    warn=_warn,
+    warn=warn_models,
+    warn_graph=find_lethal,
     handler=handle,
     close=egress.close,
 )

@@ -17,32 +17,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from perdure.agents.toolbox import Tool
 from perdure.budget import Budget, OverBudget
 from perdure.expressions import cel
+from perdure.llms.policy_rows import NAMES, Policy, Verdict
 from perdure.model.labels import Label
 
-Verdict = Literal["allow", "ask", "deny"]
-NAMES = ("from", "to", "tool", "args", "labels", "agent", "run")
-"""What a policy reads."""
 LARGEST_SHOWN = 16 * 1024
 """The most bytes of arguments that a person is shown; a call with more is denied."""
 SHORTEST_CONTROL = 6
 """The shortest control argument that is looked up: a shorter one stands in too many texts."""
 _WORD = re.compile(r"[\w@.+:/-]+")
-
-
-class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A rule of the operator or of the workflow: where the condition holds, that is what is done."""
-
-    when: str
-    then: Verdict
-    approvers: tuple[str, ...] = ()
-    operator: bool = False
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -62,7 +51,7 @@ class Wish(msgspec.Struct, frozen=True):
 class Ruling(msgspec.Struct, frozen=True, omit_defaults=True):
     verdict: Verdict
     rule: str
-    """What decided: `policy[2]`, `operator[0]`, `always`, or the row and column of the table."""
+    """What decided: `operator[0]`, `policy[2]`, `always`, or the row and column of the table."""
     why: str = ""
     trifecta: bool = False
     approvers: tuple[str, ...] = ()
@@ -74,9 +63,9 @@ def hash_of(tool: str, arguments: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def decide(wish: Wish, policies: Sequence[Policy] = ()) -> Ruling:
+def decide(wish: Wish, operator: Sequence[Policy] = (), workflow: Sequence[Policy] = ()) -> Ruling:
     """Whether the call may be made."""
-    found = _by_policy(wish, policies) or _by_table(wish)
+    found = _by_policy(wish, operator, "operator") or _by_policy(wish, workflow, "policy") or _by_table(wish)
     if found.verdict == "ask":
         size = len(msgspec.json.encode(wish.arguments))
         if size > LARGEST_SHOWN:
@@ -87,9 +76,10 @@ def decide(wish: Wish, policies: Sequence[Policy] = ()) -> Ruling:
     return found
 
 
-def _by_policy(wish: Wish, policies: Sequence[Policy]) -> Ruling | None:
+def _by_policy(wish: Wish, policies: Sequence[Policy], whose: str) -> Ruling | None:
+    """What the first policy says that applies. Those of a workflow may make things stricter, never looser."""
     for number, policy in enumerate(policies):
-        name = f"{'operator' if policy.operator else 'policy'}[{number}]"
+        name = f"{whose}[{number}]"
         variables = {
             "from": wish.agent,
             "to": "",
@@ -106,11 +96,8 @@ def _by_policy(wish: Wish, policies: Sequence[Policy]) -> Ruling | None:
             if policy.then != "allow":
                 return Ruling("deny", name, f"a policy cannot be judged: {error}")
             continue
-        if not holds:
-            continue
-        if policy.then == "allow" and not policy.operator:
-            continue  # authors cannot loosen; the table decides
-        return Ruling(policy.then, name, "a policy says so", approvers=policy.approvers)
+        if holds:
+            return Ruling(policy.then, name, "a policy says so", _is_trifecta(wish.tool, wish.label), policy.approvers)
     return None
 
 
@@ -147,13 +134,3 @@ def _is_controlled(wish: Wish) -> bool:
         ):
             return False
     return True
-
-
-def check_policies(policies: Any) -> list[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with the conditions of policies, each with its path."""
-    found: list[tuple[tuple[str | int, ...], str]] = []
-    for number, policy in enumerate(policies):
-        problem = cel.check(policy["when"], NAMES)
-        if problem is not None:
-            found.append(((number, "when"), problem))
-    return found

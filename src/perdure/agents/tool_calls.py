@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.call_guard import Policy, Ruling, Wish, decide, hash_of
+from perdure.agents.call_guard import Ruling, Wish, decide, hash_of
 from perdure.agents.tool_view import ToolView
 from perdure.agents.toolbox import Tool, get_function
 from perdure.agents.transcript import Made, Plan, Transcript, made_of, text_of
 from perdure.asks import LARGEST_ASKS, Approval, Ask, Child
+from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call
 from perdure.llms.structured import find_problems
 from perdure.nodes.task import call_function
@@ -28,6 +29,8 @@ from perdure.spelling import suggest
 from perdure.spending import Usage
 from perdure.threads import aside
 
+Policies = tuple[Sequence[Policy], Sequence[Policy]]
+"""Those of the operator, and those of the workflow."""
 LARGEST_ARGUMENTS = 64 * 1024
 _GROUP = LARGEST_ASKS // 2
 """So many bytes are asked for at once; of more, the others when these are answered."""
@@ -37,7 +40,7 @@ _LINK = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://\S+|\bwww\.\S+")
 
 
 class ToolCalls:
-    def __init__(self, plan: Plan, ctx: Any, policies: Callable[[], Sequence[Policy]]) -> None:
+    def __init__(self, plan: Plan, ctx: Any, policies: Callable[[], Policies]) -> None:
         self._plan = plan
         self._ctx = ctx
         self._policies = policies
@@ -57,7 +60,7 @@ class ToolCalls:
             elif tool is not None and one["verdict"] == "allow" and tool.kind != "function":
                 asks[id] = self._ask(tool, call.arguments)
         answers = await self._ask_all(asks)
-        await self._follow([wish for wish in wishes if wish[3]["verdict"] == "ask"], answers)
+        await self._follow([wish for wish in wishes if wish[3]["verdict"] == "ask"], answers, transcript)
         steps = _Steps(self._ctx)
         made = [await aside(self._ctx.tenant, made_of, id, call, tool, one, steps) for id, call, tool, one in wishes]
         self._look_for_ends(tools, made)
@@ -83,7 +86,7 @@ class ToolCalls:
             "calls": [self._judge_one(call, transcript, policies) for call in calls],
         }
 
-    def _judge_one(self, call: Call, transcript: Transcript, policies: Sequence[Policy]) -> dict[str, Any]:
+    def _judge_one(self, call: Call, transcript: Transcript, policies: Policies) -> dict[str, Any]:
         tool = self._plan.find_tool(call.name)
         about = {"tool": cut(call.name, 100)}
         if tool is None:
@@ -97,9 +100,7 @@ class ToolCalls:
             judged["text"] = f"This call is not allowed: {found.why}"
         return judged
 
-    def _decide(
-        self, tool: Tool, arguments: dict[str, Any], transcript: Transcript, policies: Sequence[Policy]
-    ) -> Ruling:
+    def _decide(self, tool: Tool, arguments: dict[str, Any], transcript: Transcript, policies: Policies) -> Ruling:
         ctx = self._ctx
         wish = Wish(
             tool=tool,
@@ -110,7 +111,7 @@ class ToolCalls:
             trusted=self._plan.trusted_text,
             unattended=bool(self._plan.approvals.get("unattended", False)),
         )
-        return decide(wish, policies)
+        return decide(wish, *policies)
 
     # -- people and runs -----------------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class ToolCalls:
             size += weight
         return answers | (await self._ctx.ask(group) if group else {})
 
-    async def _follow(self, wishes: list[Any], answers: Mapping[str, Any]) -> None:
+    async def _follow(self, wishes: list[Any], answers: Mapping[str, Any], transcript: Transcript) -> None:
         """Make what was approved, with the arguments that were decided."""
         doing: list[Awaitable[None]] = []
         asks: dict[str, Ask] = {}
@@ -173,7 +174,7 @@ class ToolCalls:
             arguments = call.arguments
             edited = answer["data"].get("arguments") if isinstance(answer.get("data"), dict) else None
             if edited is not None and edited != arguments:
-                decided = await self._edit(id, tool, edited)
+                decided = await self._edit(id, tool, edited, transcript)
                 if "text" in decided:
                     continue
                 arguments = decided["arguments"]
@@ -184,13 +185,13 @@ class ToolCalls:
         await self._do(doing)
         await self._ask_all(asks)
 
-    async def _edit(self, id: str, tool: Tool, arguments: Any) -> dict[str, Any]:
+    async def _edit(self, id: str, tool: Tool, arguments: Any, transcript: Transcript) -> dict[str, Any]:
         """What a person made of the arguments: they have to fit, and no policy may deny them; nobody is asked again."""
 
         async def look() -> dict[str, Any]:
             if (problem := await aside(self._ctx.tenant, find_bad_arguments, tool, arguments)) is not None:
                 return {"arguments": arguments, "text": f"A person changed the call. {problem}"}
-            found = self._decide(tool, arguments, Transcript(self._plan), self._policies())
+            found = self._decide(tool, arguments, transcript, self._policies())
             if found.verdict == "deny":
                 return {
                     "arguments": arguments,

@@ -56,7 +56,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether a second call with the same key changes nothing."""
     fatal: bool = False
     """Whether its failure is the failure of the agent."""
-    approve: Literal["always", "tainted", "never"] = "tainted"
+    approve: Literal["always", "tainted"] = "tainted"
     control: tuple[str, ...] = ()
     budget: dict[str, Any] | None = None
     approvers: tuple[str, ...] = ()
@@ -66,6 +66,12 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_once(self) -> bool:
         """Whether a call may happen at most once, so that it is never repeated by itself (rule 81)."""
         return self.effect != "read" and not self.idempotent
+
+
+def read_tools(config: dict[str, Any]) -> list[Tool]:
+    """The tools of a config as they are written, without those that are written wrongly."""
+    entries = config.get("tools")
+    return [_read(one) for one in entries if not list(_check_entry(one))] if isinstance(entries, list) else []
 
 
 def find_tools(config: dict[str, Any]) -> list[Tool]:
@@ -197,6 +203,9 @@ def check_tools(entries: list[Any]) -> Iterator[tuple[tuple[str | int, ...], str
 
 
 def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if not isinstance(entry, str | dict):
+        yield (), "a tool is a name or a mapping"
+        return
     keys = {entry} if isinstance(entry, str) else set(entry)
     if later := [name for name in _LATER if name in keys]:
         yield (), f"'{later[0]}' is not built yet; an agent's tools are functions, workflows and {ASK_HUMAN}"
@@ -269,7 +278,7 @@ TOOLS_SCHEMA: dict[str, Any] = {
             },
             "idempotent": {"type": "boolean", "default": False},
             "fatal": {"type": "boolean", "default": False},
-            "approve": {"enum": ["always", "tainted", "never"], "default": "tainted"},
+            "approve": {"enum": ["always", "tainted"], "default": "tainted"},
             "control": {"type": "array", "minItems": 1, "maxItems": 20, "items": {"type": "string", "minLength": 1}},
             "budget": BUDGET_SCHEMA,
             **{key: {} for key in (*_LATER, "tools")},

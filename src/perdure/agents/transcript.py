@@ -22,6 +22,7 @@ from perdure.agents.call_guard import hash_of
 from perdure.agents.toolbox import Tool
 from perdure.llms.calls import shape
 from perdure.llms.durable import ask_to_mend, read_answer
+from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call, Message, Request, Result, Text, Thinking
 from perdure.llms.port import hash_of as request_hash
 from perdure.model.labels import TRUSTED, Label
@@ -44,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     label: Label = Label()
     """Of what the prompt was made of."""
     approvals: dict[str, Any] = {}
+    policies: tuple[Policy, ...] = ()
+    """Those of the workflow; the operator's are read when they are needed."""
     max_turns: int = 20
     parallel: int = 8
     repairs: int = 2

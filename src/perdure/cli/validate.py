@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from perdure.cli.where import Where, where_options
 if TYPE_CHECKING:
     from perdure.cli.source import Source
     from perdure.model import Problem
+    from perdure.model.ir import IR
 
 
 @click.command(short_help="Check a workflow without running it.")
@@ -47,7 +48,8 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
     ir = compiled.ir
     if as_json:
         problems = [problem_view(problem) for problem in compiled.problems]
-        print_json({"valid": ir is not None, "hash": ir and ir.hash, "problems": problems})
+        reaches = {"agents": _reaches(ir)} if ir is not None and _reaches(ir) else {}
+        print_json({"valid": ir is not None, "hash": ir and ir.hash, "problems": problems, **reaches})
     else:
         show_problems(source.name, source.text, compiled.problems)
         if ir is None:
@@ -56,7 +58,27 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
             nodes = sum(node is not None for node in ir.nodes)
             warnings = f", {count(compiled.problems)}" if compiled.problems else ""
             echo(f"{source.name} is valid: {ir.name}, {nodes} node{'s' * (nodes != 1)}{warnings}")
+            for reach in _reaches(ir):
+                reads = ", ".join(f"{name} ({label})" for name, label in reach["sources"].items()) or "nothing"
+                does = ", ".join(f"{name} ({effect})" for name, effect in reach["sinks"].items()) or "nothing"
+                echo(f"agent {reach['agent']} reads {reads}; can do {does}")
     leave(ExitCode.OK if ir is not None else ExitCode.USAGE)
+
+
+def _reaches(ir: IR) -> list[dict[str, Any]]:
+    """What each agent can read, with labels, and what it can do."""
+    from perdure.agents.label_flow import find_reaches
+    from perdure.nodes import installed
+
+    return [
+        {
+            "agent": reach.agent,
+            "label": str(reach.label),
+            "sources": {name: str(label) for name, label in reach.sources.items()},
+            "sinks": reach.sinks,
+        }
+        for reach in find_reaches(ir, installed())
+    ]
 
 
 def _check_calls(source: Source, file: str, modules: tuple[str, ...], where: Where) -> tuple[Problem, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from perdure.invariants import attempts, editions, flow, generations, mailboxes, money, runs, waits
+from perdure.invariants import agents, attempts, editions, flow, generations, mailboxes, money, runs, waits
 from perdure.invariants.graph import Library
 from perdure.invariants.model import RUN_OVER, Model, Violation
 from perdure.kernel import events as e
@@ -43,6 +43,7 @@ class Checker:
             return model.found
         handler(model, event)
         money.look(model, event)
+        agents.look(model, event)
         if event.counter != model.counter:
             model.blame("E4", f"{event.type} says the counter is {event.counter}; it is {model.counter}")
         if min(model.tokens, model.open, model.undoing) < 0:

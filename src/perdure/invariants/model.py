@@ -199,6 +199,12 @@ class Model:
         self.boxes: dict[str, Box] = {}
         """What the triggers of the run hold, by node."""
         self.purse = Purse()
+        self.judged: dict[tuple[Key, str], tuple[str, object]] = {}
+        """What was decided about each call of an agent, and the hash of its arguments."""
+        self.shown: dict[str, tuple[Key, str, object]] = {}
+        """The call that each approval of an agent is about, and the hash of the arguments that people see."""
+        self.allowed: dict[tuple[Key, str], object] = {}
+        """Calls that people allowed, with the hash of the arguments they allowed."""
         self.pauses: set[str] = set()
         self.orphaned = False
         """The run was cancelled by its parent."""
@@ -234,6 +240,7 @@ class Model:
         other.graphs, other.plan, other.found = [*self.graphs], [*self.plan], []
         other.whole, other.purse = set(self.whole), self.purse.copy()
         other.ending = set(self.ending)
+        other.judged, other.shown, other.allowed = dict(self.judged), dict(self.shown), dict(self.allowed)
         other.signals, other.races, other.pauses = dict(self.signals), [*self.races], set(self.pauses)
         other.guarded = {name: set(people) for name, people in self.guarded.items()}
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}

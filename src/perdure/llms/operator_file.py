@@ -27,6 +27,7 @@ from perdure.errors import SettingsInvalid
 from perdure.llms.anthropic import Anthropic
 from perdure.llms.openai_chat import OpenAIChat
 from perdure.llms.openai_responses import OpenAIResponses
+from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Codec, LlmError, Speaker
 from perdure.llms.prices import Price, find_price
 from perdure.plain_text import cut
@@ -39,7 +40,7 @@ MAX_FILE = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,200}")
-_SECTIONS = ("providers", "models", "prices")
+_SECTIONS = ("providers", "models", "prices", "policy")
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,6 +125,11 @@ class Models(msgspec.Struct, frozen=True):
     prices: dict[str, Price] = {}
     speaker: Speaker | None = None
     """Who answers for all of them, in a test."""
+    policy: tuple[Policy, ...] = ()
+    """What agents may do, whatever workflows say."""
+
+    def policies(self, tenant: str) -> list[Policy]:
+        return [one for one in self.policy if "*" in one.tenants or tenant in one.tenants]
 
     def get(self, name: str, tenant: str) -> Found:
         """The model that a workflow of this tenant names. Raises LlmError."""
@@ -214,7 +220,25 @@ def read_models(content: dict[str, Any], problems: list[str]) -> Models:
         for name in prices
         if name.partition("/")[0] not in providers
     ]
-    return Models(providers, {name: row for name, row in models.items() if row.provider in providers}, prices)
+    known = {name: row for name, row in models.items() if row.provider in providers}
+    return Models(providers, known, prices, policy=_read_policy(content.get("policy", []), problems))
+
+
+def _read_policy(rows: Any, problems: list[str]) -> tuple[Policy, ...]:
+    if not isinstance(rows, list):
+        problems.append("'policy' must be a list of rules: [{when = …, then = …}]")
+        return ()
+    found = []
+    for number, row in enumerate(rows):
+        try:
+            policy = msgspec.convert(row, Policy)
+        except msgspec.ValidationError as error:
+            problems.append(f"policy[{number}]: {cut(str(error), 200)}")
+            continue
+        if (problem := policy.find_problem()) is not None:
+            problems.append(f"policy[{number}].when: {problem}")
+        found.append(policy)
+    return tuple(found)
 
 
 def _read(

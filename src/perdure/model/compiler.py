@@ -310,6 +310,8 @@ def _execution(node: dict[str, Any], undo: tuple[Reference, ...]) -> dict[str, A
     for key in ("timeout_seconds", "queue_timeout_seconds", "total_timeout_seconds", "heartbeat_timeout_seconds"):
         if key in node:
             fields[key] = float(node[key])
+    if "labels" in node:
+        fields["labels"] = tuple(node["labels"].items())
     if "sensitive" in node:
         fields["sensitive"] = tuple(node["sensitive"])
     if "limits" in node:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.model import budgets, conditions, definition, fields, paths, policies, streams
+from perdure.model import budgets, conditions, definition, fields, labels, paths, policies, streams
 from perdure.model.ir import SHORTEST_RATE_SECONDS
 from perdure.model.money import MOST
 from perdure.model.triggers import MAX_TRIGGERS
@@ -187,6 +187,16 @@ def _policy_keys() -> dict[str, Schema]:
         "queue": _said(_NAME, "workers of this queue execute it"),
         "priority": _whole(-1_000_000, 1_000_000),
         "sensitive": _said(_TEXTS, "fields of the output that are kept encrypted"),
+        "labels": _said(
+            _mapping(
+                ("integrity", "confidentiality"),
+                {
+                    "integrity": {"enum": list(labels.INTEGRITIES)},
+                    "confidentiality": {"enum": list(labels.CONFIDENTIALITIES)},
+                },
+            ),
+            "how far the output is to be believed, and whether it may leave",
+        ),
         "output_schema": {"type": ["object", "boolean", "null"], "description": "JSON Schema of the output, enforced"},
         "compensator": _ref("compensator"),
         "isolation": {"enum": list(definition._ISOLATIONS)},

@@ -155,6 +155,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     concurrency: dict[str, Any] | None = None
     rate: dict[str, Any] | None = None
     sensitive: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()  # what the author says of the output: (integrity, trusted), …
     output_schema: Any = None
     compensator: Compensator | None = None
     item: Node | None = None  # map: what each item does (its index is its map's; it has no edges)

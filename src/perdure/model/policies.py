@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.model.fields import YEAR_MS, YEAR_SECONDS, Fields, as_fields
 from perdure.model.ir import ANSWERED_TYPES, SHORTEST_RATE_SECONDS
+from perdure.model.labels import CONFIDENTIALITIES, INTEGRITIES
 from perdure.model.problems import Path, Problems, describe
 from perdure.spelling import find_close
 
@@ -149,6 +150,19 @@ def read_gate(fields: Fields, key: str, known: tuple[str, ...]) -> dict[str, Any
         if name != "key" and not inner.has(name):
             inner.error("missing_key", "", f"{inner.what} has no '{name}'")
     return {k: v for k, v in canonical.items() if v is not None}
+
+
+def read_labels(fields: Fields) -> dict[str, str] | None:
+    """The canonical `labels`: what the author says of the output, whatever it is made of."""
+    value = fields.data.get("labels")
+    if value is None:
+        return None
+    known = {"integrity": INTEGRITIES, "confidentiality": CONFIDENTIALITIES}
+    inner = as_fields(value, (*fields.path, "labels"), f"labels of {fields.what}", fields.problems, tuple(known))
+    if inner is None:
+        return None
+    canonical = {key: inner.choice(key, words) for key, words in known.items()}
+    return {key: word for key, word in canonical.items() if word is not None} or None
 
 
 def read_compensator(fields: Fields) -> dict[str, Any] | None:

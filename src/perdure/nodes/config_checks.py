@@ -104,7 +104,16 @@ def explain_rendered(node_type: NodeType, config: Any) -> str:
 
 def find_problems(ir: IR, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:
     """Everything that the compiler cannot see: conditions, schemas, the configs of node types, and what is read."""
-    return (*check_parts(ir, budget), *check_configs(ir, registry, budget), *check_reads(ir, registry))
+    found = (*check_parts(ir, budget), *check_configs(ir, registry, budget), *check_reads(ir, registry))
+    return (*found, *_warn_graph(ir, registry))
+
+
+def _warn_graph(ir: IR, registry: Registry) -> Iterator[Problem]:
+    nodes = [one for _, node in _nodes(ir) for one in (node, node.item) if one is not None]
+    for kind in {node.type: registry.find(node.type) for node in nodes}.values():
+        if kind is not None and kind.warn_graph is not None:
+            for node, code, text in kind.warn_graph(ir, registry):
+                yield _problem(("nodes", node), code, text, "warning")
 
 
 def find_more_problems(compiled: Compiled, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:

@@ -17,6 +17,7 @@ import msgspec
 from perdure.errors import PerdureError
 from perdure.expressions.json_schema import Schema, SchemaInvalid, compile_schema
 from perdure.kernel.values import Wait
+from perdure.model.ir import IR
 from perdure.model.money import Budget
 from perdure.nodes.plugins import Plugin, PluginBroken, Plugins
 from perdure.nodes.shared_values import Opener
@@ -110,6 +111,9 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     warn: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
     """Finds what is allowed but hardly ever meant, each with its path, as warnings. It is called like `check`, and
     only for a config without mistakes."""
+    warn_graph: Callable[[IR, Any], Iterable[tuple[str, str, str]]] | None = None
+    """Finds what is hardly ever meant and shows only in the whole workflow: node, code and words, as warnings. It is called
+    with the workflow and the registry, for workflows that have a node of this type."""
     answer: Callable[[Call], Answer] | None = None
     """For coordinator types: gives the answer to an activation."""
     on_worker: Callable[[Any], bool] | None = None

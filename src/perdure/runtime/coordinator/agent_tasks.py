@@ -1,8 +1,13 @@
-"""What an agent's task says besides its config: where the agent may let the run go on."""
+"""What an agent's task says besides its config: where the agent may let the run go on, and how far what it is told is to be
+believed."""
 
 from __future__ import annotations
 
+from perdure.agents.label_flow import STRANGE, label_in
+from perdure.kernel import run_ids
 from perdure.kernel.state import Activation, State
+from perdure.model.labels import UNTRUSTED, USER, Label
+from perdure.nodes.registry import Registry
 
 
 def routes_of(state: State, activation: Activation) -> tuple[str, ...]:
@@ -11,3 +16,21 @@ def routes_of(state: State, activation: Activation) -> tuple[str, ...]:
     if branch is None or branch.kind != "agent_driven":
         return ()
     return tuple(state.name(target) for target in branch.available)
+
+
+def label_of(state: State, activation: Activation, kind: str, registry: Registry) -> str:
+    """The label of what the config of an agent is made of; empty for other types."""
+    if kind != "agent":
+        return ""
+    if activation.config is not None:  # given by a person on requeue
+        return str(USER)
+    ir, node = state.irs[activation.ir], state.name(activation.node)
+    return str(label_in(ir, registry, node, is_item=activation.item >= 0, inputs=inputs_label(state)))
+
+
+def inputs_label(state: State) -> Label:
+    """The label of run inputs: a child does not know what its parent made them of, and what starts a run by a trigger may come
+    from strangers."""
+    if run_ids.is_child(state.run_id) or state.parent is not None:
+        return STRANGE
+    return USER if state.trigger is None else UNTRUSTED

@@ -42,7 +42,7 @@ from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.config_checks import explain_rendered, find_refused_call
 from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
 from perdure.runtime.coordinator import gatherer
-from perdure.runtime.coordinator.agent_tasks import routes_of
+from perdure.runtime.coordinator.agent_tasks import label_of, routes_of
 from perdure.runtime.coordinator.asked_for import keep_asks
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.config_contents import load_config, resolve_top
@@ -330,6 +330,7 @@ class Renderer:
             begun=() if undo else tuple(activation.begun_steps or ()),
             metered=state.money.budget is not None and state.money.budget.usd is not None,
             routes=() if undo else routes_of(state, activation),
+            label="" if undo else label_of(state, activation, kind, self._registry),
             queue=node.queue,
             priority=node.priority,
             timeout_seconds=compensator.timeout_seconds if compensator is not None else node.timeout_seconds,

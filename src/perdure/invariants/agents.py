@@ -1,0 +1,69 @@
+"""Agents: AG1 and S4. What was decided about each call, and what was done, compared from the events alone.
+
+A step that is stored as a blob is not looked into: nothing is known of the calls that it decided about.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from perdure.invariants.model import Key, Model
+from perdure.kernel import events as e
+
+_CALL = re.compile(r"t([0-9]+(?:-[0-9]+)?)\.[0-9]+")
+
+
+def look(model: Model, event: e.Event) -> None:
+    """Follow an event that every other rule has seen."""
+    if isinstance(event, e.ApprovalRequested) and event.ask.endswith(".ok") and _is_agent(model, event):
+        args = event.shown.get("args") if isinstance(event.shown, dict) else None
+        model.shown[event.approval] = (_key(event), event.ask.removesuffix(".ok"), args)
+    elif isinstance(event, e.ApprovalDecided) and event.decision == "approve" and event.approval in model.shown:
+        key, call, args = model.shown[event.approval]
+        model.allowed[key, call] = args
+    elif isinstance(event, e.ChildStarted) and _CALL.fullmatch(event.ask) and _is_agent(model, event):
+        _made(model, event, event.ask, None)
+    elif isinstance(event, e.NodeCheckpointed) and isinstance(event.data, dict) and _is_agent(model, event):
+        if event.step.startswith("guard/") and isinstance(event.data.get("calls"), list):
+            for number, call in enumerate(event.data["calls"]):
+                name = f"t{event.step.removeprefix('guard/')}.{number}"
+                model.judged[_key(event), name] = (str(call.get("verdict")), call.get("args"))
+        elif event.step.endswith(".decided") and "args" in event.data:
+            call = event.step.removesuffix(".decided")
+            if (_key(event), call) in model.allowed:  # a person allowed it with arguments of their own
+                model.allowed[_key(event), call] = event.data["args"]
+        elif _CALL.fullmatch(event.step) and "args" in event.data:
+            _made(model, event, event.step, event.data["args"])
+
+
+def _made(model: Model, event: e.NodeEvent, call: str, args: Any) -> None:
+    found = model.judged.get((_key(event), call))
+    if found is None:
+        return
+    verdict, judged = found
+    if verdict == "invalid":
+        model.blame("AG1", f"{event.node}: call {call} was of no tool of the agent, and was made")
+    elif verdict == "deny":
+        model.blame("S4", f"{event.node}: call {call} was denied, and was made")
+    elif verdict == "ask" and (_key(event), call) not in model.allowed:
+        model.blame("S4", f"{event.node}: call {call} was made, and no person allowed it")
+    else:
+        wanted = model.allowed[_key(event), call] if verdict == "ask" else judged
+        if args is not None and args != wanted:
+            model.blame(
+                "S4", f"{event.node}: call {call} was made with other arguments than those that were decided about"
+            )
+
+
+def _key(event: e.NodeEvent) -> Key:
+    return (event.node, event.scope, event.item)
+
+
+def _is_agent(model: Model, event: e.NodeEvent) -> bool:
+    act = model.acts.get(_key(event))
+    node = None if act is None else model.node_of(act)
+    if node is None:
+        return False
+    kind = node.item if event.item is not None and node.item is not None else node
+    return kind.type == "agent"
