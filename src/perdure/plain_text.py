@@ -110,3 +110,17 @@ def _escape(found: re.Match[str]) -> str:
 def _escape_json(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def explain_json(error: Exception) -> str:
+    """What is wrong with a text that should be JSON, by the error of its decoder: where, in words without the decoder's own."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    said = str(error)
+    if "truncated" in said:
+        return "it ends too early"
+    found = re.search(r"malformed: (.+?) \(byte (\d+)\)", said)
+    if found is None:
+        return cut(said, 200)
+    what = "there is more behind its end" if found[1] == "trailing characters" else found[1]
+    return f"{what}, at byte {found[2]}"

@@ -7,7 +7,7 @@ import pytest
 import perdure
 from perdure.errors import PerdureError
 from perdure.expressions.run_inputs import apply_defaults, find_unknown
-from tests.cli.helpers import workflow
+from tests.cli.helpers import task, workflow
 
 SCHEMA = {
     "type": "object",
@@ -157,3 +157,18 @@ def test_a_program_is_told_everything_that_is_wrong_with_the_inputs(tmp_path, mo
     assert '"day" is a required property' in str(caught.value)
     assert 'n: "y" is not of type "integer"' in str(caught.value)
     assert "did you mean 'day'?" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"a"', "it ends too early"),
+        (b'{"a": }', "invalid character, at byte 6"),
+        (b"{} x", "there is more behind its end"),
+        (b'{"a": "\xff"}', "is not UTF-8"),
+    ],
+)
+def test_inputs_that_are_no_json_say_where_and_not_what_the_decoder_calls_it(shell, tmp_path, content, said):
+    (tmp_path / "inputs.json").write_bytes(content)
+    error = shell.error("run", workflow(tmp_path, "a", task("a", "echo")), "--inputs", "inputs.json", code=2)
+    assert said in error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from perdure.clock import system
+from perdure.plain_text import explain_json
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -85,7 +86,7 @@ class Json(ParamType):
         try:
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self.fail(f"not JSON: {error}", param, ctx)
+            self.fail(f"not JSON: {explain_json(error)}", param, ctx)
 
 
 def data_option(name: str, said: str) -> Callable[[F], F]:

@@ -14,6 +14,7 @@ from perdure import functions
 from perdure.cli.exits import say
 from perdure.cli.terminal.speech import style
 from perdure.cli.terminal.stdout import diverted
+from perdure.plain_text import explain_json
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -189,8 +190,8 @@ def _read_json(file: str) -> dict[str, Any]:
         data, name = _read(Path(file)), file
     try:
         value = msgspec.json.decode(data)
-    except msgspec.MsgspecError as error:
-        raise click.UsageError(f"--inputs {name}: not JSON: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--inputs {name}: not JSON: {explain_json(error)}") from error
     if not isinstance(value, dict):
         raise click.UsageError(f"--inputs {name}: expected a JSON object of inputs, got a {type(value).__name__}")
     return value

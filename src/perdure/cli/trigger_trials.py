@@ -9,6 +9,7 @@ import click
 
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo
+from perdure.plain_text import explain_json
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
@@ -25,8 +26,8 @@ def read_item(file: str) -> Any:
     data, shown, _ = read_bytes(file)
     try:
         return msgspec.json.decode(data)
-    except msgspec.MsgspecError as error:
-        raise click.UsageError(f"--item {shown}: not JSON: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--item {shown}: not JSON: {explain_json(error)}") from error
 
 
 def _check(name: str, kind: str, item: Any, at: float | None) -> None:

@@ -195,9 +195,43 @@ def _suggest_way_out(complaint: str, expression: str, names: Sequence[str]) -> s
     return ", ".join(found)
 
 
+def _say_unfit(found: re.Match[str]) -> str:
+    """An operation and the types that it was given, as the library names them: `_>_(string, int64)`, `(int64).size()`."""
+    before, name, after = found["before"], found["name"].replace("_", "").removeprefix("@"), found["after"]
+    if name == "<jumpcondition>":
+        return "what stands before '?' is no bool"
+    types = [kind.strip().removesuffix("64") for part in (before, after) for kind in (part or "").split(",")]
+    given = " and ".join(kind for kind in types if kind)
+    return f"'{name}' cannot be used with {given or 'what it is given here'}"
+
+
+_OPERATION = r"(?:\((?P<before>[^()]*)\)\.)?(?P<name>[^\s(']+)"
+_WORDS: tuple[tuple[re.Pattern[str], Any], ...] = (
+    (re.compile(rf"No matching overloads found : {_OPERATION}(?:\((?P<after>[^()]*)\))?"), _say_unfit),
+    (
+        re.compile(
+            r"found no matching overload for '(?P<before>)(?P<name>[^']+)' applied to '\(?(?P<after>[^')]*)\)?'"
+        ),
+        _say_unfit,
+    ),
+    (re.compile(r'Key not found in map : "?([^"]*)"?'), r"there is no key '\1'"),
+    (re.compile(r"Index error: index=(-?\d+) size=(\d+)"), r"there is no item \1 in a list of \2"),
+    (re.compile(r"mismatched input '<EOF>' expecting"), "it ends too early, expecting"),
+    (re.compile(r"missing ('.+?') at '<EOF>'"), r"it ends too early, \1 is missing"),
+    (
+        re.compile(r"token recognition error at: |no viable alternative at input |(?:mismatched|extraneous) input "),
+        "unexpected ",
+    ),
+    (re.compile(r" \[INVALID_ARGUMENT\]"), ""),
+)
+"""What the library says, in the words of this product."""
+
+
 def _plain(text: str) -> str:
     text = text.replace(_LOOP, "loop").replace(" (in container '')", "")
     text = re.sub(r"^[A-Z_]+: ", "", text)
     text = re.sub(r"expecting \{.*?IDENTIFIER\}", "expecting a value", text)
     text = text.replace("Applying SELECT to non-message type", "a field is read of something that is no object")
+    for pattern, words in _WORDS:
+        text = pattern.sub(words, text)
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"

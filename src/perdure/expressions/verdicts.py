@@ -166,7 +166,7 @@ def _cross_node_expression(expression: str, sight: Sight, seen: Seen) -> bool:
         return cel.evaluate(cross_node.with_doubles(expression), _as_doubles(plan, variables), sight.budget)
     except cel.CelError as error:
         message = _COLUMN.sub("", str(error))
-        if "overload" in message:
+        if "cannot be used with" in message:
             message += "; numbers are doubles here, so write double(size(x)), and int(x) % 2"
         raise Undecided(f"{message}{sight.explain_skips()}") from None
 

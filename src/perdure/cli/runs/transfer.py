@@ -18,7 +18,7 @@ from perdure.cli.output_file import opened_output
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
-from perdure.plain_text import clean_json
+from perdure.plain_text import clean_json, explain_json
 
 
 @click.command(short_help="Write everything about a run into one file.")
@@ -109,8 +109,9 @@ def _read(file: str) -> Any:
         return msgspec.json.decode(text)
     except OSError as error:
         raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise click.UsageError(f"{file} is not JSON, as `perdure runs export` writes it by default: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        said = f"{file} is not JSON, as `perdure runs export` writes it by default: {explain_json(error)}"
+        raise click.UsageError(said) from error
 
 
 async def _import(where: Where, data: Any) -> dict[str, Any]:
