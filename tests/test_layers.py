@@ -15,7 +15,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "perdure"
 LONGEST_FILE = 600
 
-PORTS = {"records", "journal", "topic_log", "archive", "leases", "limits", "transport", "blobs"}
+PORTS = {"records", "journal", "topic_log", "archive", "leases", "limits", "transport", "blobs", "streams"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "budget", "model", "plain", "plain_text", "tempo", "capacity", "spelling"}
 MIDDLE = {
@@ -24,6 +24,7 @@ MIDDLE = {
     "functions",
     "outcomes",
     "asks",
+    "chunks",
     "spending",
     "secrets",
     "egress",
@@ -57,6 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
     "asks": {"outcomes", "plain_text", "spending"},  # what a handler may ask for
+    "chunks": set(),  # what a function writes that yields, or reads what others yield
     "spending": {"model", "plain_text"},  # what a handler says that it uses
     "secrets": {"errors", "clock", "kernel", "plain_text", "pieces", "weight"},
     "functions": {"errors", "plain_text"},
@@ -68,7 +70,9 @@ ALLOWED: dict[str, set[str]] = {
     "topic_log": BASE | {"records"},
     "journal": BASE | {"kernel", "records", "archive", "leases", "topic_log"},  # what a journal comes with
     "limits": BASE,
-    "transport": BASE | {"kernel", "limits"},  # and a transport with its limits
+    "streams": BASE | {"kernel"},  # chunks on their way between attempts
+    "transport": BASE
+    | {"kernel", "limits", "streams"},  # and a transport with its limits, and what tasks say of streams
     "blobs": BASE | {"kernel"},
     "journals": BASE | PORTS,
     "blob_stores": BASE | PORTS,

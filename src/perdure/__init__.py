@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.asks import Approval, AskChanged, Child, Signal, Sleep, Suspended
+    from perdure.chunks import On, Stream, windows
     from perdure.client.clients import AsyncClient, Client
     from perdure.nodes.registry import NodeType
-    from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater, StepAmbiguous
+    from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater, StepAmbiguous, StreamBroken
     from perdure.runtime.worker.context import Context
     from perdure.sdk.asks import Decision
     from perdure.sdk.control_flow import Loop, branch, first, loop, switch
@@ -43,6 +44,7 @@ __all__ = [
     "Loop",
     "NodeType",
     "NotDone",
+    "On",
     "Polled",
     "Rate",
     "Retry",
@@ -54,6 +56,8 @@ __all__ = [
     "Source",
     "Spent",
     "StepAmbiguous",
+    "Stream",
+    "StreamBroken",
     "Suspended",
     "Task",
     "Usage",
@@ -78,14 +82,16 @@ __all__ = [
     "task",
     "transform",
     "wait",
+    "windows",
     "workflow",
 ]
 
 _HOMES = {
     "perdure.asks": ("Approval", "AskChanged", "Child", "Signal", "Sleep", "Suspended"),
+    "perdure.chunks": ("On", "Stream", "windows"),
     "perdure.client.clients": ("AsyncClient", "Client"),
     "perdure.nodes.registry": ("NodeType",),
-    "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater", "StepAmbiguous"),
+    "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater", "StepAmbiguous", "StreamBroken"),
     "perdure.runtime.worker.context": ("Context",),
     "perdure.sdk.control_flow": ("Loop", "branch", "first", "loop", "switch"),
     "perdure.sdk.declared_triggers": ("on_event", "on_webhook", "schedule"),

@@ -71,9 +71,11 @@ from perdure.runtime.workflows import Workflows
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
 from perdure.settings import Settings
+from perdure.streams import Streams
 from perdure.tempo import GRACE_SECONDS
 from perdure.transport import SharedTransport, Transport, WorkerSeen
 from perdure.transports.local import LocalTransport
+from perdure.transports.local_streams import LocalStreams
 
 logger = logging.getLogger("perdure.engine")
 
@@ -91,6 +93,8 @@ def _server_time(clock: Clock, journal: Journal) -> ServerTime | None:
 
 
 class Engine:
+    _streams: Streams | None = None
+    """Chunks between the attempts of this process, if it holds the journal."""
     poller: Worker | None = None
     """The worker that polls the sources of triggers."""
 
@@ -201,7 +205,7 @@ class Engine:
             await journal.close()
             raise
         file = None if is_postgres(url) else database_file(url)
-        return cls(
+        engine = cls(
             journal,
             settings,
             clock=clock,
@@ -213,6 +217,8 @@ class Engine:
             vault=vault,
             remote=partial(open_transport, settings, journal, clock) if settings.redis_url else None,
         )
+        engine.workflows.checker.has_streams = not engine.distributed
+        return engine
 
     @property
     def holds(self) -> bool:
@@ -238,7 +244,7 @@ class Engine:
                 self.holder = taken
                 return False
             self.lock, self.holder = taken, None
-            self.transport = self._make_transport()
+            self.transport, self._streams = self._make_transport(), LocalStreams(self.clock)
             self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
             self._keep_time()
             self._start(self.transport, Listener)
@@ -362,6 +368,7 @@ class Engine:
             judge=self._judge,
             limits=transport.limits,
             bounds=self._bounds,
+            streams=self._streams,
         )
         self.coordinator.renderer.doubts_sizes = self.blobs is not None and transport is self._shared
         self.coordinator.handling.own = self.runs.own
@@ -478,6 +485,7 @@ class Engine:
             tells_starts=self.distributed,
             process=this_process(),
             device=device,
+            streams=self._streams,
         )
         self.parts.spawn("worker", self.worker.run())
 

@@ -4,6 +4,7 @@
     ├── RetryLater      not now: try again after so many seconds
     ├── Abort           trying again will not help
     ├── StepAmbiguous   raised by `ctx.step`: an earlier attempt began the step, and what became of it is not known
+    ├── StreamBroken    raised where a stream is read: the node that yields it failed
     └── NotDone         the effect certainly did not happen, so even `effect: at_most_once` may be tried again
 
 They are raised by handlers, not by Perdure, so they stand outside the tree of `perdure.errors`.
@@ -68,6 +69,16 @@ class StepAmbiguous(Failure):
         message = f"step {step!r} began in an earlier attempt, and whether it happened is not known"
         super().__init__("step_ambiguous", message, retryable=False)
         self.step = step
+
+
+class StreamBroken(Failure):
+    """The node whose stream is read failed before its end (rule 67). A function may catch it and make something of what it has."""
+
+    def __init__(self, node: str, reason: str = "") -> None:
+        super().__init__(
+            "stream_broken", f"the stream of {node} is broken{f': {reason}' if reason else ''}", retryable=False
+        )
+        self.node = node
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -27,6 +27,7 @@ from perdure.kernel.address import Address, run_of_task
 from perdure.kernel.segments import HasSegments, pack, refuse, unpack
 from perdure.limits import Limits
 from perdure.model.money import Budget, Usage, bounded
+from perdure.streams import Flowed, Flowing
 
 MESSAGE_VERSION = 1
 
@@ -137,6 +138,8 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     """When this copy of the task becomes worthless: a coordinator that still wants it executed sends it anew."""
     correlation_id: str = ""
     """What the caller that started the run, or the parent run, calls this work."""
+    flow: Flowing | None = None
+    """The streams that it gives and reads."""
     packed: bool = False
     """On the wire: config, inputs and checkpoint hold secrets or blobs, written as in `perdure.kernel.segments`."""
 
@@ -218,6 +221,9 @@ class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float | None = None
     worker: str = ""
     incarnation: int = 1
+    flow: Flowed | None = None
+    """With `checkpointed`: that its stream has opened, a piece of it that is stored, or how far it has read others; with
+    `completed`: how its stream ended."""
 
     @property
     def answers_to(self) -> str:
@@ -231,6 +237,8 @@ LONGEST_MESSAGE = 10_000
 LONGEST_ID = 128
 """The most characters of the id of a node."""
 MOST_CHOSEN = 1_000
+MOST_PARTS = 10_000
+"""Pieces of the streams of one attempt."""
 LONGEST_REF = 1_000
 LONGEST_RETRY_SECONDS = 100 * 366 * 86_400
 LARGEST_NUMBER = 2**53
@@ -261,6 +269,8 @@ def measured(result: Result) -> Result:
         problem = f"it is nested more than {DEEPEST_OUTPUT} levels deep"
     elif result.output_ref is not None and (len(result.output_ref) > LONGEST_REF or "\0" in result.output_ref):
         problem = "its reference is none"
+    elif result.flow is not None and not _is_flow(result.flow):
+        problem = "what it says of streams is none"
     elif result.choice is not None and not _is_choice(result.choice):
         problem = "what was chosen with it are not ids of nodes"
     details = result.details
@@ -320,6 +330,21 @@ def _text(text: str, most: int) -> str:
 
 def _is_choice(names: Sequence[str]) -> bool:
     return len(names) <= MOST_CHOSEN and all(0 < len(name) <= LONGEST_ID and "\0" not in name for name in names)
+
+
+def _is_flow(flow: Flowed) -> bool:
+    parts = flow.parts if flow.kept is None else (flow.kept, *flow.parts)
+    if max(len(flow.opened), len(flow.ended), len(flow.cursors or ())) > MOST_CHOSEN or len(parts) > MOST_PARTS:
+        return False
+    numbers = [n for part in parts for n in (part.upto, part.size)] + [
+        n for end in flow.ended for n in (end.chunks, end.size)
+    ]
+    numbers += [n for cursor in (flow.cursors or {}).values() for n in cursor]
+    texts = [*flow.opened, *(flow.cursors or ()), *(part.ref for part in parts), *(part.port for part in parts)]
+    texts += [end.port for end in flow.ended]
+    return all(0 <= n <= LARGEST_NUMBER for n in numbers) and all(
+        len(t) <= LONGEST_REF and "\0" not in t for t in texts
+    )
 
 
 def _fits(details: Any) -> bool:

@@ -136,9 +136,10 @@ def test_a_when_of_the_reader_cannot_read_its_source_and_its_branch_can():
     assert "reads_open_stream" not in codes(workflow(node("a"), node("b", **routed), node("c"), edges=FLOW))
 
 
-async def test_no_definition_with_streams_is_accepted_before_they_are_run():
+@pytest.mark.parametrize("runs", [True, False])
+async def test_a_deployment_that_runs_no_streams_refuses_them(runs: bool):
     checker = Checker(Registry(), None)
-    data = workflow(node("a"), node("b"), edges=FLOW)
-    with pytest.raises(DefinitionError) as caught:
-        await checker.check_data(data)
-    assert "stream_not_built" in {problem.code for problem in caught.value.problems}
+    checker.has_streams = runs
+    with pytest.raises(DefinitionError) as caught:  # there is no node type either
+        await checker.check_data(workflow(node("a"), node("b"), edges=FLOW))
+    assert ("stream_not_built" in {problem.code for problem in caught.value.problems}) is not runs

@@ -194,7 +194,6 @@ def _make(name, body):
         (lambda: perdure.task(echo), "echo is a task already"),
         (lambda: perdure.task(functools.partial(print)), "for functions and classes, got partial"),
         (lambda: perdure.task(dict), "class dict has no __call__"),
-        (lambda: perdure.task(_generator), "_generator yields"),
         (lambda: perdure.task(_positional), "cannot be given by name"),
         (lambda: perdure.task(timeuot=3)(_plain), "no option 'timeuot'; did you mean 'timeout'"),
         (lambda: perdure.task(when="true")(_plain), "it belongs to one call: task.options(when=…)(…)"),
@@ -212,10 +211,6 @@ def test_what_is_decorated_wrongly_is_refused_at_once(decorate, words):
     with pytest.raises(perdure.BuildError) as caught:
         decorate()
     assert words in caught.value.message
-
-
-def _generator():
-    yield 1
 
 
 def _positional(a, /):

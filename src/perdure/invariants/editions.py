@@ -35,6 +35,8 @@ def opened(model: Model, event: e.StreamOpened) -> None:
         model.blame("F1", f"{act.place} opens a stream, and its definition has none")
     if event.edition <= act.edition or event.edition != event.attempt:
         model.blame("F2", f"{act.place} opens edition {event.edition} by attempt {event.attempt}, after {act.edition}")
+    if event.edition == act.attempt and act.claimed < act.attempt and act.state == "queued":
+        model.ending.add(act.key)  # nobody knew that it had begun: it ends in the same append
     late = event.edition == act.attempt - 1 and act.claimed < act.attempt  # it completes in the same append
     if event.edition != act.attempt and not late:
         model.blame("F2", f"attempt {event.edition} of {act.place} opens a stream; current is {act.attempt}")
@@ -43,8 +45,6 @@ def opened(model: Model, event: e.StreamOpened) -> None:
     if act.stream == "open":
         model.blame("F2", f"{act.place} opens edition {event.edition} while {act.edition} is open")
     act.edition, act.stream = event.edition, "open"
-    if event.edition == act.attempt:
-        act.claimed = max(act.claimed, event.edition)
     if model.state in ("running", "paused"):
         graph = model.graph_of(act)
         for edge in graph.outgoing.get(act.node, ()) if graph is model.graph else ():

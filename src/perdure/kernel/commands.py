@@ -86,18 +86,16 @@ class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     usage: Usage | None = None
     """What the step used. None, for a step that something is reserved for: all of that (rule 83)."""
     cursors: dict[str, tuple[int, int]] | None = None
-    """How far its streams were read for this data (rule 66)."""
 
 
 class OpenStream(NodeCommand, frozen=True, kw_only=True):
     """The handler has begun to yield."""
 
     ports: tuple[str, ...] = ()
+    worker: str = ""
 
 
 class KeepStream(NodeCommand, frozen=True, kw_only=True):
-    """A piece of the stream is stored."""
-
     part: Part
 
 
@@ -126,9 +124,8 @@ class Complete(NodeCommand, frozen=True, kw_only=True):
     """The nodes that an agent chose (`agent_driven`)."""
     reasoning: str = ""
     ended: tuple[PortEnd, ...] = ()
-    """Of a handler that yielded: what came out of each port."""
+    """Of a handler that yielded: what came out of each port; and the pieces that the journal does not know yet."""
     parts: tuple[Part, ...] = ()
-    """The pieces of it that are stored and that the journal does not know yet."""
 
 
 class Fail(NodeCommand, frozen=True, kw_only=True):
@@ -489,12 +486,15 @@ class Stop(Effect, frozen=True, kw_only=True):
 
 
 class CloseStream(Effect, frozen=True, kw_only=True):
-    """Tell the readers of an edition that it is over, and how. It is so in the journal (rule 64)."""
+    """Tell the readers of the edition of this attempt that it is over, and how. It is so in the journal (rule 64)."""
 
     address: Address
-    """Of the attempt that the edition is named by."""
     reason: Literal["end", "failed", "cancelled", "restart"]
     error: Error | None = None
+
+
+class DropStreams(Effect, frozen=True, kw_only=True):
+    """Forget the chunks of a run that has ended (F10)."""
 
 
 class SetTimer(Effect, frozen=True, kw_only=True):

@@ -141,6 +141,8 @@ def notify(d: Decider) -> None:
     workflow (rule 53)."""
     state = d.state
     ended: Any = state.state.value
+    if state.streaming:
+        d.effect(c.DropStreams())
     if state.parent is not None:
         d.effect(c.NotifyParent(parent=state.parent))
     elif not state.triggers:

@@ -11,6 +11,7 @@ from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider
 from perdure.kernel.outcomes import fail_attempt
+from perdure.kernel.state import NodeState
 from perdure.kernel.values import Error
 
 
@@ -19,6 +20,8 @@ def open_stream(d: Decider, command: c.OpenStream) -> None:
     activation = fence(d, command)
     if activation is None or d.state.streams.get(activation.node) == command.address.attempt:
         return
+    if d.state.pinned(activation).effect == "at_most_once" and not activation.begun:
+        return  # it may not have begun without leave (rule 33)
     spec = d.state.pinned(activation).stream
     known = () if spec is None else ("out", *spec.ports)
     if activation.scope or activation.item >= 0 or not set(command.ports) <= set(known):
@@ -28,6 +31,8 @@ def open_stream(d: Decider, command: c.OpenStream) -> None:
         )
         fail_attempt(d, activation, Error("no_such_port", message), retryable=False)
         return
+    if activation.state is NodeState.QUEUED:  # from here on it is known to have begun: it is not sent again, but lapses
+        d.emit_for(e.NodeStarted, activation, worker=command.worker)
     d.emit_for(e.StreamOpened, activation, edition=command.address.attempt, ports=command.ports, version=2)
 
 

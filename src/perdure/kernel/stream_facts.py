@@ -20,8 +20,6 @@ def _stream_opened(state: State, event: e.StreamOpened) -> None:
     if activation.flow is not None and event.edition <= activation.flow.edition:
         raise IntegrityError(f"run {state.run_id}: edition {event.edition} of {event.node} is not new (F2)")
     activation.flow = Flow(event.edition)
-    if event.edition == activation.attempt:
-        activation.begun = True  # it yields: no attempt before it is accepted any more (PROTOCOL 16)
     state.put(state.streams, activation.node, event.edition)
     if state.state in (R.RUNNING, R.PAUSED):  # what is kept of an ending run leads on when it is routed
         ir = len(state.irs) - 1

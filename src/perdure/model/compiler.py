@@ -34,7 +34,7 @@ from perdure.model.loops import Loops, check_endless, classify, read_loops
 from perdure.model.policies import default_attempts
 from perdure.model.problems import Path, Problems
 from perdure.model.stream_edges import check_streams
-from perdure.model.streams import make_stream
+from perdure.model.stream_keys import make_stream
 from perdure.model.usage import Usage, read_usage
 
 _ALL = Join()

@@ -30,7 +30,7 @@ from perdure.model.policies import (
     settle_task,
 )
 from perdure.model.problems import Path, Problems, describe
-from perdure.model.streams import read_ports, read_stream
+from perdure.model.stream_keys import read_ports, read_stream
 
 MAX_NODES = 250_000
 MAX_LINKS = 2_000_000

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.model import budgets, conditions, definition, fields, labels, paths, policies, streams
+from perdure.model import budgets, conditions, definition, fields, labels, paths, policies, stream_keys
 from perdure.model.ir import SHORTEST_RATE_SECONDS
 from perdure.model.money import MOST
 from perdure.model.triggers import MAX_TRIGGERS
@@ -230,15 +230,15 @@ def _graph_keys() -> dict[str, Schema]:
 
 
 def _stream() -> Schema:
-    size = {"anyOf": [_whole(streams._LEAST_BUFFER, streams._MOST_BUFFER), {"type": "string"}]}
+    size = {"anyOf": [_whole(stream_keys._LEAST_BUFFER, stream_keys._MOST_BUFFER), {"type": "string"}]}
     keys = {
-        "restart": {"enum": list(streams._RESTARTS)},
-        "collect": _said({"enum": list(streams._COLLECTS)}, "what its output is made of"),
+        "restart": {"enum": list(stream_keys._RESTARTS)},
+        "collect": _said({"enum": list(stream_keys._COLLECTS)}, "what its output is made of"),
         "buffer": _said(size, "how far behind its slowest reader may be, e.g. 8MiB"),
         "early": _said(_FLAG, "it may end before the streams it reads"),
         "ports": _said(_TEXTS, "ports besides out"),
     }
-    return _said(_mapping(streams._KEYS, keys), "of a function that yields, or that reads a stream")
+    return _said(_mapping(stream_keys._KEYS, keys), "of a function that yields, or that reads a stream")
 
 
 _OFF: Schema = {"properties": {"enabled": {"const": False}}, "required": ["enabled"]}

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from perdure.model.problems import Problems
-from perdure.model.streams import OUT
+from perdure.model.stream_keys import OUT
 
 if TYPE_CHECKING:
     from perdure.model.definition import Definition, Link

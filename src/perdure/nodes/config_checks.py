@@ -145,7 +145,7 @@ def joined(compiled: Compiled, problems: tuple[Problem, ...]) -> Compiled:
 def check_configs(ir: IR, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:
     """The problems of every node's config. A type that is unknown here is a warning: a worker elsewhere may have it."""
     budget = budget or Budget.without_end()
-    problems: list[Problem] = [*_check_ports(ir, registry)]
+    problems: list[Problem] = []
     for path, node in _nodes(ir):
         budget.spend(_NODE_STEPS)
         problems += _check_secrecy(path, node, registry.find(node.type))
@@ -223,19 +223,6 @@ def _check_limits(path: Path, node: Node, node_type: NodeType | None) -> list[Pr
         for gate, given in (("concurrency", node.concurrency), ("rate", node.rate))
         if given is not None
     ]
-
-
-def _check_ports(ir: IR, registry: Registry) -> Iterator[Problem]:
-    """Problems of edges that name a port. Ports are for types that stream, and none here does: such an edge would
-    silently be a plain one."""
-    for edge in ir.edges:
-        source, target = ir.nodes[edge.source], ir.nodes[edge.target]
-        if not edge.ports or source is None or target is None or registry.find(source.type) is None:
-            continue
-        out, into = edge.ports[0]
-        written = f"{source.id}{'.' * bool(out)}{out} -> {target.id}{'.' * bool(into)}{into}"
-        message = f"the edge {written} names a port, and a {source.type} streams nothing; write the ids alone"
-        yield _problem(("nodes", source.id), "misplaced_key", message)
 
 
 def _check_function(path: Path, node: Node, *, drafted: bool) -> list[Problem]:

@@ -23,17 +23,23 @@ _BY_NAME = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 class Shape:
     """What a function takes, looked at once."""
 
-    __slots__ = ("context", "is_async", "names", "required", "signature")
+    __slots__ = ("context", "is_async", "names", "required", "signature", "yields")
 
     def __init__(self, function: functions.Function) -> None:
         called = find_class_task(function)
         call = function if called is None else called.call
-        self.is_async = inspect.iscoroutinefunction(call) or (
-            called is None
-            and inspect.iscoroutinefunction(
-                getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__
+        self.is_async = (
+            inspect.iscoroutinefunction(call)
+            or inspect.isasyncgenfunction(call)
+            or (
+                called is None
+                and inspect.iscoroutinefunction(
+                    getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__
+                )
             )
         )
+        made = inspect.unwrap(call)  # of a task, its function
+        self.yields = inspect.isasyncgenfunction(made) or inspect.isgeneratorfunction(made)
         self.signature: inspect.Signature | None
         try:
             self.signature = inspect.signature(call)
@@ -114,6 +120,9 @@ async def handle(config: Any, ctx: Any) -> Any:
     arguments = config.get("args") or {}
     if not isinstance(arguments, dict):
         raise Failure("bad_config", f"task {reference!r}: expected args to be an object", retryable=False)
+    if ctx.streams:
+        _check_ports(_shape(function), ctx.streams, reference)
+        arguments = {**arguments, **ctx.streams}
     return await call_function(function, arguments, reference, ctx, ctx)
 
 
@@ -134,7 +143,21 @@ async def call_function(
         return await _call(shape, call, arguments, reference, ctx)
 
 
+def _check_ports(shape: Shape, ports: Iterable[str], reference: str) -> None:
+    """Refuse a stream edge that leads to no parameter of the function (rule 71)."""
+    wrong = [port for port in ports if shape.names is not None and port not in shape.names]
+    if wrong:
+        message = (
+            f"task {reference!r} has no parameter {wrong[0]!r}, to which an edge leads; name one that takes a stream"
+        )
+        raise Failure("no_such_port", message, retryable=False)
+
+
 async def _call(shape: Shape, function: functions.Function, arguments: dict[str, Any], reference: str, ctx: Any) -> Any:
+    if shape.yields:
+        if shape.context is not None:
+            await ctx.prepare_inputs()
+        return await ctx.give(function(**arguments))
     if shape.is_async:
         if shape.context is not None:
             await ctx.prepare_inputs()

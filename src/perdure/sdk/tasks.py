@@ -46,8 +46,6 @@ class Task(Generic[P, R_co]):
             raise BuildError(
                 f"@perdure.task is for functions and classes, got {type(function).__name__}; wrap it in one"
             )
-        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
-            raise BuildError(f"{function.__name__} yields; a task returns its result, a list if there are several")
         check_names(options, TASK_OPTIONS, "@perdure.task")
         self.fn: Callable[..., R_co] = function
         self.name: str = name or function.__name__

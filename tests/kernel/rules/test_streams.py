@@ -65,10 +65,17 @@ def test_rule_61_a_stream_edge_is_taken_when_its_source_begins_to_yield():
     run = start(node("a"), node("b"), edges=flow("a b"))
     assert run.state_of("b") == "pending"
     opens(run)
-    assert (run.state_of("a"), run.state_of("b")) == ("queued", "queued")
+    assert (run.state_of("a"), run.state_of("b")) == ("running", "queued")
     opened = run.events("stream.opened")[0]
     assert (opened.edition, opened.attempt, opened.ports) == (1, 1, ("out",))
     assert run.counter == 2
+
+
+def test_rule_61_who_yields_has_begun_and_is_not_sent_again():
+    run = start(node("a"), node("b"), edges=flow("a b"))
+    opens(run, worker="w1")
+    assert (run.events("node.started")[0].worker, run.get("a").begun) == ("w1", True)
+    assert [one.address.node for one in outstanding(run.state) if isinstance(one, c.Dispatch)] == ["b"]
 
 
 def test_rule_61_an_opening_that_is_delivered_again_changes_nothing():
@@ -181,7 +188,7 @@ def test_rule_63_a_chain_of_streams_begins_anew_as_a_whole():
     assert [run.state_of(name) for name in "abd"] == ["queued", "held", "held"]
     assert [event.node for event in run.events("stream.closed")] == ["a", "b"]
     opens(run, "a")
-    assert [run.state_of(name) for name in "abd"] == ["queued", "queued", "held"]
+    assert [run.state_of(name) for name in "abd"] == ["running", "queued", "held"]
     opens(run, "b")
     assert run.state_of("d") == "queued"
 
@@ -215,7 +222,7 @@ def test_rule_63_an_attempt_before_the_one_that_streams_speaks_no_more():
     opens(run, attempt=2)
     ends(run, attempt=1)
     run.complete("a", "late", attempt=1)
-    assert (run.state_of("a"), run.get("a").flow.edition) == ("queued", 2)
+    assert (run.state_of("a"), run.get("a").flow.edition) == ("running", 2)
 
 
 def test_rule_63_an_effect_that_has_begun_and_read_the_old_edition_is_parked():

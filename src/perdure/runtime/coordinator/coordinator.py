@@ -60,10 +60,12 @@ from perdure.runtime.coordinator.requests import Reply, encode_reply
 from perdure.runtime.coordinator.resumptions import Resumptions, resumed
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.runtime.coordinator.stops import pass_end_on, put_stop
+from perdure.runtime.coordinator.stream_ends import tell_store
 from perdure.runtime.forms import Forms
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import AT_ONCE, beside, insist, side_by_side
 from perdure.secrets.vault import Vault
+from perdure.streams import Streams
 from perdure.transport import Task, Transport
 
 logger = logging.getLogger("perdure.coordinator")
@@ -71,8 +73,7 @@ logger = logging.getLogger("perdure.coordinator")
 BATCH = 1000
 GATHER_TURNS = 8
 MOST_WAITING = 10_000
-"""Messages in the inbox beyond which a caller of `ask` must wait. Results are bounded by the window, timers by their
-batch."""
+"""Messages in the inbox beyond which a caller of `ask` waits. Results are bounded by the window, timers by a batch."""
 _TROUBLE_SECONDS = 0.05
 """How long to pause after a batch in which a run could not be read."""
 
@@ -93,10 +94,10 @@ class Coordinator:
         judge: Callable[[Any, str], Awaitable[Any]] | None = None,
         limits: Limits | None = None,
         bounds: Bounds | None = None,
+        streams: Streams | None = None,
     ) -> None:
-        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window` is that of each
-        queue."""
-        self.journal = journal
+        """Without `blobs` every value stays in its event. `judge` runs Python conditions. `window` is that of each queue."""
+        self.journal, self.streams = journal, streams
         self.transport = Courier(transport)
         self.registry = registry
         self.clock = clock
@@ -484,8 +485,7 @@ class Coordinator:
         return commit
 
     async def _append_all(self, commits: list[Commit], batch: Batch) -> tuple[set[str], set[str]]:
-        """Append the commits, and return the runs whose commits were refused and those of partitions this process has
-        lost."""
+        """Append the commits, and return the runs whose commits were refused and those of partitions that are lost."""
         # Crash here: nothing was promised; results are unacknowledged and come again.
         outcomes = await self._append(commits)
         # Crash here: the commits are durable; their tasks are unsent until the next start sends what is queued (T1).
@@ -526,8 +526,7 @@ class Coordinator:
             self._on_commit(loaded.state, list(loaded.events))
 
     async def _append(self, commits: list[Commit]) -> list[Any]:
-        """Append, however long the journal is away: meanwhile runs stand still, nothing is decided anew and nothing is
-        lost."""
+        """Append, however long the journal is away: meanwhile runs stand still, and nothing is lost or decided anew."""
         delay = 0.05
         damaged = False
         while True:
@@ -566,6 +565,8 @@ class Coordinator:
                     self.children.put(loaded, effect)
                 case c.StartMore():
                     self.put(Asked.for_items(effect.address, self.clock.now()))  # behind what waits in the inbox
+                case c.CloseStream() | c.DropStreams():
+                    await tell_store(self.streams, loaded.state, effect)
                 case c.StopRun() if not await put_stop(self.journal, effect):
                     self.put(Resumed(loaded.state.run_id, None))
                 case _:

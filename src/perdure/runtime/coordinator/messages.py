@@ -59,6 +59,8 @@ class Reported:
                     worker=result.worker,
                     choice=result.choice,
                     reasoning=result.reasoning,
+                    ended=() if result.flow is None else result.flow.ended,
+                    parts=() if result.flow is None else result.flow.parts,
                 )
             case "failed" if result.stopped and state.state in _GOING_ON:
                 # The run did not ask for the stop: the transport forgot the claim, or delivered the task twice (T1).
@@ -77,6 +79,10 @@ class Reported:
             case "handed_back":
                 short: dict[str, Any] = {"step": result.step, "wants": result.reserve, "limit": result.limit}
                 return c.Lapse(**about, reason="handed_back", ask=unbegun, **short)
+            case "checkpointed" if result.flow is not None and result.flow.opened:
+                return c.OpenStream(**about, ports=result.flow.opened, worker=result.worker)
+            case "checkpointed" if result.flow is not None and result.flow.kept is not None:
+                return c.KeepStream(**about, part=result.flow.kept)
             case "checkpointed" if result.begins:
                 about |= {
                     "step": result.step,
@@ -92,6 +98,7 @@ class Reported:
                 data = result.output if result.output_ref is None else BlobRef(result.output_ref)
                 size = result.size + len(result.step)
                 about |= {"step": result.step, "number": result.number, "usage": result.usage}
+                about["cursors"] = None if result.flow is None else result.flow.cursors
                 return c.Checkpoint(**about, data=data, size=size)
 
 

@@ -50,6 +50,7 @@ from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.mapped_polls import receive_polled
 from perdure.runtime.coordinator.poll_tasks import is_poll_at, make_poll
 from perdure.runtime.coordinator.schedules import answer_moments
+from perdure.runtime.coordinator.stream_ends import flow_of
 from perdure.runtime.coordinator.targets import NeedsTarget, judge_target, target_key
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.vault import Vault
@@ -342,6 +343,7 @@ class Renderer:
             sealed_for=state.sealed_for,
             incarnation=incarnation,
             correlation_id=state.correlation_id,
+            flow=flow_of(state, activation) if state.streaming and not undo else None,
         )
 
     def given(self, loaded: Loaded, activation: Activation, undo: bool) -> tuple[Any, dict[str, Any]]:

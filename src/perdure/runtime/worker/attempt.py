@@ -13,7 +13,9 @@ from perdure.model.money import Usage
 from perdure.outcomes import NotDone
 from perdure.runtime.failures import describe
 from perdure.runtime.worker.handler_results import Left
+from perdure.runtime.worker.inflow import Inflows
 from perdure.spending import Short, Terms
+from perdure.streams import Flowed
 from perdure.transport import Result, Task
 
 End = Literal["", "timeout", "heartbeat_timeout", "cancelled", "handed_back"]
@@ -30,7 +32,9 @@ class Attempt:
         "ask",
         "checkpoints",
         "ending",
+        "flowed",
         "handle",
+        "inflows",
         "kept",
         "last_heartbeat",
         "opened",
@@ -76,6 +80,10 @@ class Attempt:
         self.checkpoints = 0
         self.kept = 0
         """Bytes of the results of steps that are kept in the journal itself."""
+        self.inflows: Inflows | None = None
+        """The streams that it reads."""
+        self.flowed: Flowed | None = None
+        """How its own stream has ended."""
         self.reported = False
         self.released = False
 
@@ -124,7 +132,12 @@ class Attempt:
             size=left.size,
             choice=choice,
             reasoning=reasoning,
+            flow=self.flowed,
         )
+
+    def said(self, flowed: Flowed, worker: str) -> Result:
+        """That its stream has opened, or that a piece of it is stored."""
+        return self._result(worker, kind="checkpointed", flow=flowed)
 
     def failed(self, error: BaseException, worker: str) -> Result:
         if self.ending:
@@ -177,7 +190,9 @@ class Attempt:
         self.checkpoints += 1
         if step and left.ref is None:
             self.kept += left.size
-        fields = {"output": left.value, "output_ref": left.ref, "size": left.size}
+        fields: dict[str, Any] = {"output": left.value, "output_ref": left.ref, "size": left.size}
+        if self.inflows is not None and not step:
+            fields["flow"] = Flowed(cursors=self.inflows.cursors())
         return self._result(worker, kind="checkpointed", step=step, number=self.checkpoints, usage=usage, **fields)
 
     def begins(self, step: str, wish: str, terms: Terms, worker: str, *, not_done: bool = False) -> Result:

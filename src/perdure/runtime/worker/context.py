@@ -30,6 +30,7 @@ from perdure.asks import (
     ask_data,
     content_of,
 )
+from perdure.chunks import On
 from perdure.kernel.segments import HasSegments, has_refs
 from perdure.model import money
 from perdure.nodes.shared_values import Opener, opened
@@ -158,6 +159,18 @@ class Context:
     def _fetch_inputs(self) -> dict[str, Any]:
         """Load the inputs that are stored elsewhere. Called in a thread."""
         raise NotImplementedError
+
+    @property
+    def streams(self) -> Mapping[str, Any]:
+        """The streams it reads, by parameter. For node types."""
+        return {}
+
+    async def give(self, made: Any) -> Any:
+        """Take what a generator yields, and give what becomes of it: here, a list. For node types."""
+        if inspect.isasyncgen(made):
+            return [value async for value in made if not isinstance(value, On)]
+        values: list[Any] = await self.run_in_thread(list, made)
+        return [value for value in values if not isinstance(value, On)]
 
     @property
     def last_checkpoint(self) -> Any:

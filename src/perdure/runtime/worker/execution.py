@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
+import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +22,7 @@ import msgspec
 from perdure import functions
 from perdure.archive import LogLine
 from perdure.asks import LARGEST_ASKS
+from perdure.chunks import On
 from perdure.clock import Clock
 from perdure.model import money
 from perdure.nodes.shared_values import Opener, SharedValues
@@ -29,17 +33,22 @@ from perdure.runtime.worker.capture import heard
 from perdure.runtime.worker.claim_file import Claims
 from perdure.runtime.worker.context import Context, running_loop
 from perdure.runtime.worker.deadline_watch import Watch
+from perdure.runtime.worker.encoder import is_light
 from perdure.runtime.worker.handler_inputs import Filling
 from perdure.runtime.worker.handler_results import Leaving, Left, is_quick
 from perdure.runtime.worker.handlers import Found, Handlers
+from perdure.runtime.worker.inflow import Inflows
 from perdure.runtime.worker.isolation import Duties, ProcessPool
 from perdure.runtime.worker.logs import LONGEST
+from perdure.runtime.worker.outflow import Outflow
 from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.sayings import choice_of, plain
 from perdure.runtime.worker.stalls import Timed
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.spending import Refused, Terms
+from perdure.streams import Flowed, Streams
+from perdure.threads import aside
 from perdure.transport import LONGEST_PROGRESS, Result, Task, Transport, TransportUnavailable
 
 _log = logging.getLogger(__name__)
@@ -64,6 +73,7 @@ class Execution:
         shared: SharedValues,
         keep_line: Callable[[LogLine], None] | None = None,
         device: str = "",
+        streams: Streams | None = None,
     ) -> None:
         self._transport = transport
         self._clock = clock
@@ -80,6 +90,7 @@ class Execution:
         self._keep_line = keep_line
         self.shared = shared
         self.device = device
+        self._streams = streams
         self.loop = asyncio.get_running_loop()
         self._contexts: dict[str, WorkerContext] = {}
         self.monotonic = clock.monotonic
@@ -111,6 +122,8 @@ class Execution:
                 value = await calling
             if self._has_stopped(attempt):
                 return self._suspend(attempt)
+            if attempt.inflows is not None and task.flow is not None and not task.flow.early:
+                await attempt.inflows.drain()
             leaving = self._leave(attempt, value)
             del value
             return await leaving
@@ -128,6 +141,8 @@ class Execution:
             self._contexts.pop(attempt.task_id, None)
             if attempt.saving is not None:
                 attempt.saving.cancel()  # a checkpoint the handler did not wait for
+            if attempt.inflows is not None:
+                await attempt.inflows.leave()
 
     def _has_stopped(self, attempt: Attempt) -> bool:
         context = self._contexts.get(attempt.task_id)
@@ -251,6 +266,10 @@ class Execution:
         if task.checkpoint is not None:
             task = msgspec.structs.replace(task, checkpoint=await self._filling.fill(task, task.checkpoint))
         context = self._contexts[attempt.task_id] = WorkerContext(self, attempt, task)
+        if task.flow is not None and task.flow.reads:
+            attempt.inflows = Inflows(
+                self._store_of(task), task, task.flow.reads, self.loop, partial(self._load_part, task)
+            )
         if found.is_async and task.inputs and not found.inputs_on_demand:
             await context.prepare_inputs()
         self._begin(attempt)
@@ -262,6 +281,31 @@ class Execution:
         if found.is_async:
             return await found.handler(config, context)
         return await context.run_in_thread(found.handler, config, context)
+
+    def _store_of(self, task: Task) -> Streams:
+        if self._streams is None:
+            raise Failure(
+                "stream_not_built", f"{task.node} has streams, which this deployment does not run yet", retryable=False
+            )
+        return self._streams
+
+    async def _load_part(self, task: Task, ref: str) -> Any:
+        return await aside(task.tenant, msgspec.json.decode, await self._filling.get(task, ref))
+
+    def open_outflow(self, attempt: Attempt) -> Outflow | None:
+        """Where what the handler yields goes; None for a node without a stream."""
+        task = attempt.task
+        if task.flow is None or task.flow.out is None:
+            return None
+
+        async def report(flowed: Flowed) -> None:
+            await self._reporter.add_and_wait(attempt.said(flowed, self.worker_id))
+
+        store = partial(self._leaving.store, task)
+        return Outflow(self._store_of(task), task, task.flow.out, report=report, store=store)
+
+    def encode_chunk(self, task: Task, value: Any) -> bytes:
+        return self._leaving.protect_chunk(task, value)
 
     def _begin(self, attempt: Attempt) -> None:
         attempt.started_at = self._clock.now()
@@ -368,6 +412,46 @@ class WorkerContext(Context):
     @property
     def device(self) -> str:
         return self._execution.device
+
+    @property
+    def streams(self) -> Mapping[str, Any]:
+        return {} if self._attempt.inflows is None else self._attempt.inflows.by_name
+
+    async def give(self, made: Any) -> Any:
+        out = self._execution.open_outflow(self._attempt)
+        if out is None:
+            return await super().give(made)
+        try:
+            if inspect.isasyncgen(made):
+                async with contextlib.aclosing(made):
+                    async for value in made:
+                        await self._yield(out, value)
+            else:
+                await self.run_in_thread(self._give_in_thread, made, out)
+            output, self._attempt.flowed = await out.end()
+        except Exception:
+            await out.settle()  # what was yielded before is read before the failure
+            raise
+        finally:
+            out.close()
+        return output
+
+    async def _yield(self, out: Outflow, value: Any) -> None:
+        port, value = (value.port, value.value) if isinstance(value, On) else ("out", value)
+        encode = partial(self._execution.encode_chunk, self._task, value)
+        body = encode() if is_light(value) else await aside(self._task.tenant, encode)
+        if out.add(port, body):
+            await out.settle()
+
+    def _give_in_thread(self, made: Iterable[Any], out: Outflow) -> None:
+        for value in made:
+            said = asyncio.run_coroutine_threadsafe(self._yield(out, value), self._execution.loop)
+            try:
+                said.result()
+            except concurrent.futures.CancelledError:
+                raise RuntimeError(f"{self._attempt.task_id} is over") from None
+            if self._attempt.reported or self.cancelled:
+                raise RuntimeError(f"{self._attempt.task_id} is to stop")
 
     def using(self, opener: Opener) -> AbstractAsyncContextManager[Any]:
         return self._execution.shared.use(opener)

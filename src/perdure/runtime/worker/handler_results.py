@@ -121,6 +121,18 @@ class Leaving:
             data = msgspec.json.encode(sealer.seal(_decode(data), node, paths))
         return data
 
+    def protect_chunk(self, task: Task, value: Any) -> bytes:
+        """A chunk of a stream as JSON, scrubbed. Raises Failure. To be called beside the loop unless the value is light."""
+        return bytes(self._protect(task, encode_output(value, "chunk"), "chunk"))
+
+    async def store(self, task: Task, data: bytes) -> str:
+        """A reference to the data, once it is stored. Raises Failure."""
+        if self._blobs is None:
+            raise Failure(
+                "no_blob_store", f"{task.node} streams, and this worker has no blob store; set PERDURE_BLOB_URL"
+            )
+        return await self._store(self._blobs, task, data, "stream")
+
     async def send(self, task: Task, value: Any, what: str = "output", most: int = INLINE_BYTES) -> Left:
         """The value as the result carries it, stored as a blob if it is large. Raises Failure."""
         if type(value) is Protected:

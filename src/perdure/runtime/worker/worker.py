@@ -36,6 +36,7 @@ from perdure.runtime.worker.isolation import ProcessPool
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.secrets.vault import Vault
+from perdure.streams import Streams
 from perdure.tempo import GRACE_SECONDS, TEMPO
 from perdure.transport import (
     MOST_PROGRESS,
@@ -90,11 +91,12 @@ class Worker:
         tells_starts: bool = False,
         process: tuple[str, int] = ("", 0),
         device: str = "",
+        streams: Streams | None = None,
     ) -> None:
         """`types`: the node types this worker takes, of `task` only the functions this process has; None takes every
         task, for the only worker there is. `heartbeat_in_thread=False` beats on the loop and by the clock, for
         simulation. `tells_starts`: an attempt that has run for a moment is told before the next beat is due. `process`:
-        host and process id, for people. `device`: what handlers find as `ctx.device`."""
+        host and process id, for people. `device`: what handlers find as `ctx.device`. Without `streams` tasks that stream fail."""
         if not 1 <= concurrency <= MOST_SLOTS:
             raise ValueError(f"expected concurrency between 1 and {MOST_SLOTS:,}, got {concurrency}")
         if claims is not None and claims.slots < concurrency:
@@ -115,8 +117,7 @@ class Worker:
         self._unwind_seconds = unwind_seconds
         self._heartbeat_in_thread = heartbeat_in_thread
         self._tells_starts = tells_starts
-        self._process = process
-        self._device = device
+        self._process, self._device, self._streams = process, device, streams
         self._shared: SharedValues | None = None
         self._lacking: dict[str, None] = {}
         """Functions this process cannot import, oldest first: it is given none while another worker may have them."""
@@ -168,6 +169,7 @@ class Worker:
             shared=shared,
             keep_line=self._keep_line,
             device=self._device,
+            streams=self._streams,
         )
         has_news = self._has_news if self._tells_starts else None
         heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id, has_news=has_news)

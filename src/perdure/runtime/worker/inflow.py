@@ -1,0 +1,164 @@
+"""The inflows of one attempt: what it reads of other nodes' streams, each chunk once and in order (rules 65, 66, 72).
+
+A chunk counts as read when the handler was given it, so a checkpoint holds exactly what its data was made of. What is kept is read from
+blobs, the rest from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from perdure.chunks import Stream
+from perdure.outcomes import StreamBroken
+from perdure.streams import Chunks, Kept, Source, Streams, Superseded, cursor_of, stream_name
+from perdure.transport import Task
+
+_decode = msgspec.json.Decoder().decode
+
+
+class _Feed:
+    """One source: what was read of it and not given yet."""
+
+    def __init__(self, streams: Streams, task: Task, source: Source, load: Callable[[str], Awaitable[Any]]) -> None:
+        self.source = source
+        self.position = source.after
+        """The number of the last chunk that the handler was given."""
+        self.ready: list[Any] = []
+        """Chunks at hand, the next one last."""
+        self.over = False
+        self.error = ""
+        self._streams = streams
+        self._stream = stream_name(task.run_id, source.node, source.port)
+        self._reader = f"{task.task_id}.{source.into}"
+        self._load = load
+        self._parts = source.parts
+
+    def pop(self) -> Any:
+        self.position += 1
+        return self.ready.pop()
+
+    async def fill(self) -> None:
+        """Have a chunk ready, or know that there is none."""
+        if self.ready or self.over:
+            return
+        source = self.source
+        if source.state == "broken":
+            self.over, self.error = True, source.error or "it has failed"
+            return
+        if source.state == "end" and self.position >= source.chunks:
+            self.over = True
+            return
+        if (part := next((one for one in self._parts if one.upto > self.position), None)) is not None:
+            values = await self._load(part.ref)
+            self.ready = values[len(values) - (part.upto - self.position) :][::-1]
+            return
+        try:
+            found = await self._streams.read(self._stream, source.edition, self._reader, self.position)
+        except Superseded:
+            raise asyncio.CancelledError(f"the stream of {source.node} begins anew") from None
+        if isinstance(found, Chunks):
+            self.ready = [_decode(body) for body in reversed(found.bodies)]
+        elif isinstance(found, Kept):
+            self._parts = found.parts
+        else:
+            self.over = True
+            self.error = "" if found.reason == "end" else found.error or found.reason
+
+    async def leave(self) -> None:
+        await self._streams.leave(self._stream, self._reader)
+
+
+class Inflow(Stream[Any]):
+    """The stream of one parameter, from one source or several."""
+
+    def __init__(self, feeds: list[_Feed], loop: asyncio.AbstractEventLoop) -> None:
+        self._feeds = feeds
+        self._loop = loop
+        self._turn = 0
+
+    async def next(self) -> tuple[bool, Any]:
+        """The next chunk of whichever source has one. False when all have ended. Raises StreamBroken."""
+        while True:
+            for _ in self._feeds:
+                self._turn = (self._turn + 1) % len(self._feeds)
+                feed = self._feeds[self._turn]
+                if feed.ready:
+                    value = feed.pop()
+                    self.position = feed.position
+                    return True, value
+            waiting = [feed for feed in self._feeds if not feed.over]
+            if broken := next((feed for feed in self._feeds if feed.error), None):
+                raise StreamBroken(broken.source.node, broken.error)
+            if not waiting:
+                return False, None
+            if len(waiting) == 1:
+                await waiting[0].fill()
+                continue
+            fills = [asyncio.get_running_loop().create_task(feed.fill()) for feed in waiting]
+            try:
+                done, _ = await asyncio.wait(fills, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for fill in fills:
+                    fill.cancel()  # nothing is lost: what was not read is still there
+                await asyncio.gather(*fills, return_exceptions=True)
+            for fill in done:
+                fill.result()
+
+    async def drain(self) -> None:
+        """Read to the end, for a handler that returned before it."""
+        for feed in self._feeds:
+            while not feed.over:
+                feed.position += len(feed.ready)
+                feed.ready = []
+                await feed.fill()
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Any]:
+        while True:
+            more, value = await self.next()
+            if not more:
+                return
+            yield value
+
+    def __iter__(self) -> Iterator[Any]:
+        """For a plain function, which runs in a thread."""
+        while True:
+            more, value = asyncio.run_coroutine_threadsafe(self.next(), self._loop).result()
+            if not more:
+                return
+            yield value
+
+
+class Inflows:
+    """All that one attempt reads."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        task: Task,
+        sources: tuple[Source, ...],
+        loop: asyncio.AbstractEventLoop,
+        load: Callable[[str], Awaitable[Any]],
+    ) -> None:
+        self._feeds = [_Feed(streams, task, source, load) for source in sources]
+        names = dict.fromkeys(source.into for source in sources)
+        self.by_name: dict[str, Inflow] = {
+            name: Inflow([feed for feed in self._feeds if feed.source.into == name], loop) for name in names
+        }
+
+    def cursors(self) -> dict[str, tuple[int, int]]:
+        return {cursor_of(one.source): (one.source.edition, one.position) for one in self._feeds}
+
+    async def drain(self) -> None:
+        for inflow in self.by_name.values():
+            await inflow.drain()
+
+    async def leave(self) -> None:
+        for feed in self._feeds:
+            await feed.leave()

@@ -1,0 +1,207 @@
+"""The outflow of one attempt: what its handler yields, on its way to readers, into blobs, and into the output (rules 61, 68, 73).
+
+A pump takes what was yielded and appends it to the store, so that chunks that come fast travel together. What fills a piece is stored
+as a blob and reported before the next piece begins: until then the outflow holds it, and can send it again. The stream is opened by
+the first chunk, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from perdure.kernel.values import Part, PortEnd
+from perdure.outcomes import Failure
+from perdure.streams import LARGEST_CHUNK, STALL_SECONDS, Flowed, Outgoing, Streams, Superseded, stream_name
+from perdure.transport import Task
+
+PART_BYTES = 4 * 1024 * 1024
+LARGEST_LIST = 8 * 1024 * 1024
+"""The most bytes of chunks that an output holds; beyond that it says where they are."""
+MOST_PENDING = 64
+"""Chunks that wait for the pump before the handler does."""
+MOST_BEHIND = 10_000
+"""Chunks that a reader may be behind."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+class _Port:
+    __slots__ = ("behind_at", "count", "parts", "pending", "sent", "size", "unkept", "unkept_size")
+
+    def __init__(self) -> None:
+        self.pending: list[bytes] = []
+        self.unkept: list[bytes] = []
+        """Chunks that were sent and are in no piece yet."""
+        self.unkept_size = 0
+        self.sent = 0
+        self.count = 0
+        self.size = 0
+        self.parts: list[Part] = []
+        self.behind_at = -1
+        """Where the slowest reader was when it was waited for in vain: it is not waited for again before it moves."""
+
+
+class Outflow:
+    def __init__(
+        self,
+        streams: Streams,
+        task: Task,
+        spec: Outgoing,
+        *,
+        report: Callable[[Flowed], Awaitable[None]],
+        store: Callable[[bytes], Awaitable[str]],
+    ) -> None:
+        self._streams = streams
+        self._task = task
+        self._spec = spec
+        self._report = report
+        self._store = store
+        self._ports: dict[str, _Port] = {name: _Port() for name in ("out", *spec.ports)}
+        self._whole: list[bytes] | None = []
+        """All chunks of `out`, while the output may hold them."""
+        self._last: bytes = b"null"
+        self._opened = False
+        self._pumping: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(self, port: str, body: bytes) -> bool:
+        """Take a chunk. True when the handler should wait (`settle`) before it yields the next one."""
+        found = self._ports.get(port)
+        if found is None:
+            known = ", ".join(self._ports)
+            message = f"{self._task.node} has no port {port!r} (it has: {known}); add it: stream: {{ports: [{port}]}}"
+            raise Failure("no_such_port", message, retryable=False)
+        if len(body) > LARGEST_CHUNK:
+            message = f"a chunk of {self._task.node} has {len(body):,} bytes, and {LARGEST_CHUNK:,} are allowed; yield it in pieces"
+            raise Failure("bad_output", message, retryable=False)
+        first = not found.count
+        found.pending.append(body)
+        found.count += 1
+        found.size += len(body)
+        if port == "out":
+            self._collect(found, body)
+        if self._pumping is None:
+            self._pumping = asyncio.get_running_loop().create_task(self._pump())
+        self._idle.clear()
+        self._wake.set()
+        return first or len(found.pending) >= MOST_PENDING
+
+    def _collect(self, port: _Port, body: bytes) -> None:
+        self._last = body
+        if self._whole is not None and self._spec.collect in ("list", "text"):
+            self._whole.append(body)
+            if port.size > LARGEST_LIST:
+                self._whole = None
+
+    async def settle(self) -> None:
+        """Wait until everything that was yielded is on its way. Raises what went wrong with it."""
+        pumping = self._pumping
+        if pumping is None:
+            return
+        idle = asyncio.get_running_loop().create_task(self._idle.wait())
+        try:
+            await asyncio.wait([idle, pumping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+        if pumping.done():
+            pumping.result()
+
+    async def end(self) -> tuple[Any, Flowed]:
+        """The output, and what the result says of the stream. Everything is stored then."""
+        await self.settle()
+        for name, port in self._ports.items():
+            if port.unkept:
+                await self._keep(name, port, report=False)
+        self.close()
+        ended = tuple(PortEnd(name, port.count, port.size) for name, port in self._ports.items())
+        parts = tuple(part for port in self._ports.values() for part in port.parts)
+        return self._output(), Flowed(ended=ended, parts=parts)
+
+    def close(self) -> None:
+        if self._pumping is not None:
+            self._pumping.cancel()
+
+    def _output(self) -> Any:
+        out = self._ports["out"]
+        match self._spec.collect:
+            case "none":
+                return None
+            case "count":
+                return out.count
+            case "last":
+                return _decode(self._last)
+        if self._whole is None:
+            return {"chunks": out.count, "bytes": out.size, "parts": [part.ref for part in out.parts]}
+        values = [_decode(body) for body in self._whole]
+        if self._spec.collect == "list":
+            return values
+        if wrong := next((value for value in values if not isinstance(value, str)), None):
+            message = f"{self._task.node} collects text, and yielded a {type(wrong).__name__}; use collect: list"
+            raise Failure("bad_output", message, retryable=False)
+        return "".join(map(str, values))
+
+    # -- the pump ------------------------------------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                for name, port in self._ports.items():
+                    if port.pending:
+                        await self._send(name, port)
+            except Superseded:
+                raise asyncio.CancelledError(f"another attempt of {self._task.node} streams") from None
+            if not any(port.pending for port in self._ports.values()):
+                self._idle.set()
+                await self._wake.wait()
+
+    async def _send(self, name: str, port: _Port) -> None:
+        stream, edition = stream_name(self._task.run_id, self._task.node, name), self._task.attempt
+        chunks, port.pending = port.pending, []
+        port.unkept += chunks
+        port.unkept_size += sum(map(len, chunks))
+        while True:
+            kept = port.parts[-1].upto if port.parts else 0
+            known = await self._streams.append(stream, edition, port.sent + 1, port.unkept[port.sent - kept :])
+            port.sent = kept + len(port.unkept)
+            if known > port.sent:
+                break
+            # The store has lost what it had: it is told again what is kept, and sent the rest.
+            for part in port.parts:
+                await self._streams.keep(stream, edition, part)
+            port.sent = kept
+        if not self._opened:  # chunks first, so that a reader finds some at once
+            self._opened = True
+            await self._report(Flowed(opened=tuple(self._ports)))
+        if port.unkept_size >= PART_BYTES:
+            await self._keep(name, port, report=True)
+        if name in self._spec.read:
+            await self._wait_for_readers(stream, edition, port)
+
+    async def _keep(self, name: str, port: _Port, *, report: bool) -> None:
+        """Store a piece. It is named only once it is stored, and held here until then."""
+        ref = await self._store(b"[" + b",".join(port.unkept) + b"]")
+        part = Part(name, port.sent, ref, port.unkept_size)
+        if report:
+            await self._report(Flowed(kept=part))
+        port.parts.append(part)
+        port.unkept, port.unkept_size = [], 0
+        await self._streams.keep(stream_name(self._task.run_id, self._task.node, name), self._task.attempt, part)
+
+    async def _wait_for_readers(self, stream: tuple[str, str], edition: int, port: _Port) -> None:
+        """Wait while the slowest reader is too far behind, unless it does not move: then it may wait for another stream,
+        and a producer that waited for it would wait for itself (rule 68)."""
+        while True:
+            behind = await self._streams.behind(stream, edition)
+            far = behind.size > self._spec.buffer or port.sent - behind.number > MOST_BEHIND
+            if not far or behind.number == port.behind_at:
+                return
+            if not await self._streams.progress(stream, edition, behind.number, STALL_SECONDS):
+                port.behind_at = behind.number
+                return

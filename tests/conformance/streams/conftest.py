@@ -1,0 +1,15 @@
+"""Every case gets `store`, once per adapter."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.streams.adapters import ADAPTERS, Store
+
+
+@pytest.fixture(params=sorted(ADAPTERS))
+async def store(request) -> AsyncIterator[Store]:
+    async with ADAPTERS[request.param]() as store:
+        yield store

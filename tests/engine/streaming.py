@@ -1,0 +1,162 @@
+"""Functions that yield, and functions that read what others yield, for `test_streams.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import perdure
+from tests.engine.tasks import gate_of, record
+
+begun: list[tuple[str, int]] = []
+
+
+async def count(n: int, ctx: perdure.Context, pause: int = 0) -> AsyncIterator[int]:
+    begun.append((ctx.node, ctx.attempt))
+    for number in range(1, n + 1):
+        if pause and number % pause == 0:
+            await asyncio.sleep(0)
+        yield number
+
+
+def count_in_thread(n: int) -> Iterator[int]:
+    yield from range(1, n + 1)
+
+
+async def nothing() -> AsyncIterator[int]:
+    for number in ():
+        yield number
+
+
+async def words(ctx: perdure.Context) -> AsyncIterator[str]:
+    """Yield two words, and the third only when the gate is open."""
+    yield "one "
+    yield "two "
+    await gate_of(f"words {ctx.run_id}").wait()
+    yield "three"
+
+
+async def add(numbers: perdure.Stream[int]) -> int:
+    total = 0
+    async for number in numbers:
+        total += number
+    return total
+
+
+def add_in_thread(numbers: perdure.Stream[int]) -> int:
+    return sum(numbers)
+
+
+async def double(numbers: perdure.Stream[int]) -> AsyncIterator[int]:
+    async for number in numbers:
+        yield 2 * number
+
+
+async def hear(heard: perdure.Stream[str], ctx: perdure.Context) -> list[str]:
+    """Open the gate of the producer once two words were heard: they come while it still runs."""
+    found: list[str] = []
+    async for word in heard:
+        found.append(word)
+        if len(found) == 2:
+            gate_of(f"words {ctx.run_id}").set()
+    return found
+
+
+async def sorts(n: int) -> AsyncIterator[Any]:
+    for number in range(n):
+        yield perdure.On("odd", number) if number % 2 else number
+
+
+async def first(numbers: perdure.Stream[int]) -> int:
+    async for number in numbers:
+        return number
+    return 0
+
+
+async def breaks(n: int) -> AsyncIterator[int]:
+    for number in range(n):
+        yield number
+    raise perdure.Abort("no more")
+
+
+async def fails_once(n: int, ctx: perdure.Context) -> AsyncIterator[int]:
+    """Yield other numbers the first time, and break off."""
+    for number in range(1, n + 1):
+        yield number if ctx.attempt > 1 else 1_000_000
+        if ctx.attempt == 1 and number == n // 2:
+            await gate_of(f"read {ctx.run_id}").wait()
+            raise RuntimeError("the first time")
+
+
+async def add_and_tell(numbers: perdure.Stream[int], ctx: perdure.Context) -> int:
+    """Tell the producer that something of it was read."""
+    total = 0
+    async for number in numbers:
+        total += number
+        gate_of(f"read {ctx.run_id}").set()
+    return total
+
+
+async def rescue(numbers: perdure.Stream[int]) -> str:
+    found = 0
+    try:
+        async for _ in numbers:
+            found += 1
+    except perdure.StreamBroken as error:
+        return f"{found} of {error.node}"
+    return "whole"
+
+
+async def add_in_steps(numbers: perdure.Stream[int], ctx: perdure.Context, every: int) -> dict[str, Any]:
+    """Add up, keep the sum now and then, and fail once behind a checkpoint."""
+    state = ctx.last_checkpoint or {"sum": 0, "read": 0}
+    began = state["read"]
+    async for number in numbers:
+        state = {"sum": state["sum"] + number, "read": state["read"] + 1}
+        if state["read"] % every == 0:
+            await ctx.checkpoint(state)
+            if ctx.attempt == 1:
+                raise RuntimeError("behind a checkpoint")
+    return {**state, "began": began, "position": numbers.position}
+
+
+async def by_windows(numbers: perdure.Stream[int]) -> list[int]:
+    return [len(window) async for window in perdure.windows(numbers, items=4)]
+
+
+async def one_after_the_other(left: perdure.Stream[int], right: perdure.Stream[int]) -> list[int]:
+    """Read all of one side before the other: who waits for both would wait for ever."""
+    return [sum([n async for n in left]), sum([n async for n in right])]
+
+
+async def large(n: int, size: int) -> AsyncIterator[str]:
+    for number in range(n):
+        yield f"{number:08d}" + "x" * size
+
+
+async def weigh(texts: perdure.Stream[str], ctx: perdure.Context) -> dict[str, int]:
+    """Read slowly, and note how many chunks there were, in order."""
+    found = 0
+    async for text in texts:
+        assert int(text[:8]) == found
+        found += 1
+    return {"chunks": found}
+
+
+async def slow_count(n: int, ctx: perdure.Context) -> AsyncIterator[int]:
+    """Count, leaving a line for each tenth number, so that a test can kill the process somewhere in between."""
+    for number in range(1, n + 1):
+        if number % 10 == 0:
+            record(ctx, "yield")
+            await asyncio.sleep(0.001)
+        yield number
+
+
+async def slow_add(numbers: perdure.Stream[int], ctx: perdure.Context) -> int:
+    total = ctx.last_checkpoint or 0
+    async for number in numbers:
+        total += number
+        if numbers.position % 25 == 0:
+            await ctx.checkpoint(total)
+    return total
