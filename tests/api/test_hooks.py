@@ -328,6 +328,17 @@ async def test_other_schemes_and_contents(server):
     assert [one.json()["number"] for one in without] == [2, 3]  # no id: each is a delivery of its own
 
 
+@attack("X19", "a user who may only look starts a run by the address of a webhook that proves nothing")
+async def test_an_address_that_proves_everything_is_shown_to_those_who_may_start_runs(server):
+    server.engine.triggers.allow_unsigned = True
+    hook = await register(server, {**ORDERS, "webhook": {"verify": {"scheme": "none"}}})
+    for role, shown in (("viewer", None), ("approver", None), ("operator", hook), ("author", hook)):
+        assert (await server.ok("/triggers/orders", headers=bearer("n", role)))["hook"] == shown
+        assert [one["hook"] for one in (await server.ok("/triggers", headers=bearer("n", role)))["items"]] == [shown]
+    signed = await register(server)
+    assert (await server.ok("/triggers/orders", headers=bearer("n", "viewer")))["hook"] == signed
+
+
 @attack("X13", "a NUL in a form or a query of a delivery, as %00")
 async def test_no_nul_comes_in_by_a_form_or_a_query(server):
     hook = await register(server, {**ORDERS, "inputs": {"day": ["{{ item.body }}", "{{ item.query }}"]}})

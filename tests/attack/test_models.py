@@ -49,6 +49,31 @@ async def test_a_key_of_a_model_goes_to_no_server_but_its_providers(tmp_path):
     assert (thief.seen, {one.headers["authorization"] for one in server.seen}) == ([], {f"Bearer {KEY}"})
 
 
+def call(server, name):
+    auth = {"type": "bearer", "token": f"{{{{ secrets.{name} }}}}"}
+    config = {"url": f"http://127.0.0.1:{server.port}/v1/models", "auth": auth}
+    return {"id": "call", "type": "http", "config": config, "retry": {"max_attempts": 1}}
+
+
+@attack("X08", "a node of another type that sends the key of a model elsewhere, or asks its provider past the budget")
+async def test_the_key_of_a_model_is_given_to_no_other_node(tmp_path):
+    vault = Vault(open_secrets({"MY_KEY": KEY, "OTHER": "another-secret"}))
+    async with serving() as thief:
+        egress.configure(Policy.parse(f"127.0.0.1:{thief.port}"), ssl_context=PLAIN)
+        llms.configure(models_at(thief.port, secret="MY_KEY"))
+        async with running(tmp_path, vault=vault) as engine:
+            said = {}
+            for name in ("MY_KEY", "OTHER"):
+                state = await finish(engine, workflow(call(thief, name)), name.lower())
+                said[name] = None if state.error is None else state.error.message
+            assert said["OTHER"] is None
+            assert "goes to them alone" in str(said["MY_KEY"])
+            llms.configure(str(tmp_path / "nowhere.toml"))  # then nobody knows which secrets are keys
+            state = await finish(engine, workflow(call(thief, "OTHER")), "unknown")
+            assert state.error is not None
+            assert "cannot read agents file" in state.error.message
+
+
 @attack("X03", "a model whose answer is a template, or takes long to read")
 async def test_an_answer_is_data_whatever_it_is_made_of(tmp_path):
     template = "{{ secrets.MY_KEY }} {{ inputs.private }} {% for x in y %}"

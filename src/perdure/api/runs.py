@@ -387,6 +387,8 @@ async def resume(call: Call, body: ResumeRun) -> Any:
     A run that is paused because its budget is used up needs a larger one: `{"budget": {"usd": 10}}`. Limits that are not given
     stay. Without it the answer is 409 `budget_exhausted`.
     """
+    if body.budget is not None:
+        call.noted = {"budget": as_given(body.budget)}
     return await call.service.runs.resume(call.path("run_id"), budget=as_given(body.budget))
 
 

@@ -153,6 +153,15 @@ class Models(msgspec.Struct, frozen=True):
             return None
         return self._explain(name, "*")
 
+    def find_provider_of(self, secret: str) -> str | None:
+        """The provider whose key a secret is, by the operator's file; None: it is a secret like any other. Of vendors that the file does
+        not name, keys are secrets of the tenant: workflows may have used them before there was a file."""
+        used = {row.provider for row in self.models.values()}
+        for name, provider in self.providers.items():
+            if provider.secret == secret and (name in used or BUILT_IN.get(name) is not provider):
+                return name
+        return None
+
     def names(self, tenant: str) -> list[str]:
         return sorted(
             name

@@ -9,6 +9,8 @@ import msgspec
 
 from perdure.journal import TriggerRow
 from perdure.kernel.mailbox import Item, Mailbox
+from perdure.model.trigger_sources import Webhook
+from perdure.model.triggers import Trigger
 from perdure.service.views import View
 from perdure.triggers.calendar import Moment
 from perdure.triggers.zones import say_time
@@ -17,16 +19,18 @@ HOOKS = "/api/v1/hooks/"
 """Where deliveries go; behind it stands what only the sender knows."""
 
 
-def trigger_view(row: TriggerRow, ended: Mapping[str, Collection[str]]) -> View:
-    """`ended`: by trigger id, runs that have ended, which it has not heard yet."""
+def trigger_view(row: TriggerRow, ended: Mapping[str, Collection[str]], *, may_start: bool) -> View:
+    """`ended`: by trigger id, runs that have ended, which it has not heard yet. An address that proves everything by itself is shown only
+    to a user who may start runs."""
     body = msgspec.json.decode(row.body)
+    shows_hook = row.hook is not None and (may_start or not _proves_nothing(body["spec"]))
     return {
         "name": row.name,
         "kind": row.kind,
         "state": row.state,
         "revision": row.revision,
         "trigger_id": row.trigger_id,
-        "hook": None if row.hook is None else HOOKS + row.hook,
+        "hook": f"{HOOKS}{row.hook}" if shows_hook else None,
         "workflow": row.workflow,
         "cursor": _read_cursor(row.cursor),
         "next_at": row.next_at,
@@ -38,6 +42,11 @@ def trigger_view(row: TriggerRow, ended: Mapping[str, Collection[str]]) -> View:
         "error": None if row.error is None else msgspec.json.decode(row.error),
         "spec": body["spec"],
     }
+
+
+def _proves_nothing(spec: Any) -> bool:
+    trigger = msgspec.convert(spec, Trigger)
+    return isinstance(trigger.source, Webhook) and trigger.source.verify.scheme == "none"
 
 
 def _read_cursor(cursor: bytes) -> Any:

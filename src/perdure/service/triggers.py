@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.access import Permission
 from perdure.clock import new_key
 from perdure.errors import NotFound, Refused
 from perdure.journal import TriggerRow
@@ -89,14 +90,17 @@ class Triggers:
         )
         ended = await find_ended(self._engine.journal, page.items)
         held = await find_quarantined(self._engine, page.items)
-        return page_view(page, lambda row: mark(trigger_view(row, ended), held.get(row.head)))
+        return page_view(page, lambda row: mark(self._show(row, ended), held.get(row.head)))
 
     async def get(self, name: str) -> View:
         return await self._view(await self._get(name))
 
     async def _view(self, row: TriggerRow) -> View:
         held = await find_quarantined(self._engine, [row])
-        return mark(trigger_view(row, await find_ended(self._engine.journal, [row])), held.get(row.head))
+        return mark(self._show(row, await find_ended(self._engine.journal, [row])), held.get(row.head))
+
+    def _show(self, row: TriggerRow, ended: Mapping[str, Any]) -> View:
+        return trigger_view(row, ended, may_start=self._tenancy.principal.may(Permission.RUNS_START))
 
     async def next(self, name: str, *, count: int = 10, since: float | None = None) -> View:
         """The next moments of a schedule, later than `since` or now, with what a change of the clocks does to them."""

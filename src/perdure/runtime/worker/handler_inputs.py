@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from perdure import llms
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable, parse_ref
 from perdure.clock import Clock
+from perdure.errors import SettingsInvalid
 from perdure.expressions.errors import TemplateError
 from perdure.expressions.rendered_config import fill
 from perdure.kernel import segments
@@ -127,7 +129,7 @@ class Filling:
     def _secret(self, task: Task) -> Callable[[str], Any]:
         if self._vault is None:
             return _refuse_secret
-        return partial(self._vault.reveal, tenant=task.tenant, queue=task.queue)
+        return partial(_reveal_unless_a_key, self._vault, task)
 
     def _open(self, task: Task, value: Any, opened: list[str]) -> Any:
         """The value with its sealed fields opened, for a handler that may read them."""
@@ -168,6 +170,20 @@ class Filling:
                 _log.warning("%s: blob %s: %s; trying again", task.task_id, ref, error)
             await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
             pause = min(pause * 2, 5.0)
+
+
+def _reveal_unless_a_key(vault: Vault, task: Task, name: str) -> str:
+    """A secret for what a workflow writes. The key of a model is none: with it, any node could ask the provider past every budget, or
+    send the key elsewhere (X08). Where the operator's file cannot be read, nobody knows which secrets are keys."""
+    try:
+        provider = llms.get_models().find_provider_of(name)
+    except SettingsInvalid as error:
+        raise TemplateError(f"secret {name!r} is not given out: {error.message}") from None
+    if provider is not None:
+        raise TemplateError(
+            f"secret {name!r} is the key of the models of {provider}, and goes to them alone; name a model in an llm node"
+        )
+    return vault.reveal(name, task.tenant, task.queue)
 
 
 def _refuse_secret(name: str) -> Any:
