@@ -16,6 +16,7 @@ from perdure import functions
 from perdure.access import Authenticator, issue_key
 from perdure.engine import Engine
 from perdure.functions import FunctionNotAllowed, FunctionNotFound
+from perdure.kernel.segments import Secret
 from perdure.nodes import config_checks
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, mounted, serving
@@ -90,6 +91,38 @@ async def test_such_a_definition_is_refused_when_it_is_registered_and_when_it_is
             assert refused.status_code == 422
         run = await server.start(calling("shop:sell", n=3), headers=author)
         assert run["outputs"] == {"a": 3}
+
+
+def using(name):
+    """An agent that has a function as its tool."""
+    tools = [{"function": name, "name": "tool", "effect": "read"}, "ask_human"]
+    config = {"model": "chat", "prompt": "x", "tools": tools}
+    return {"name": "w", "nodes": [{"id": "a", "type": "agent", "config": config, "retry": {"max_attempts": 1}}]}
+
+
+@attack("S01", "a function that is a tool of an agent")
+async def test_an_agent_has_no_tool_that_is_not_allowed(restricted, tmp_path):
+    """Refused where it is registered and where it is started, and data does not say which it is; the next test is about workers."""
+    async with serving(tmp_path, tokens=True) as server:
+        author = bearer("bob", "author")
+        refused = await server.post("/workflows", using("os:getpid"), headers=author)
+        assert (refused.status_code, "PERDURE_TASK_MODULES" in refused.text) == (422, True)
+        functions.restrict(["*"])
+        await server.ok("/workflows", using("os:getpid"), headers=author)
+        functions.restrict(["shop"])
+        refused = await server.post("/runs", {"workflow": "w"}, headers=author)
+        assert (refused.status_code, refused.json()["code"]) == (422, "function_not_allowed")
+        computed = await server.post("/runs", {"definition": using("{{ inputs.f }}")}, headers=author)
+        assert (computed.status_code, "tools hold no templates" in computed.text) == (422, True)
+
+
+def test_what_cannot_be_read_is_no_function_that_is_allowed(restricted):
+    find = config_checks.find_refused_call
+    assert find("agent", {"tools": [{"function": "shop:sell"}, "ask_human", {"workflow": "w"}]}) is None
+    for tools in ([{"function": Secret("F")}], [Secret("T")], Secret("T"), [{"function": "os:getpid"}]):
+        assert find("agent", {"tools": tools}) is not None
+    assert find("agent", Secret("C")) is not None
+    assert find("http", {"tools": Secret("T")}) is None
 
 
 @attack("S01", "a workflow that was registered when more was allowed")

@@ -172,8 +172,8 @@ def _known_config(node: Node) -> Any:
 
 def find_refused_functions(ir: IR) -> list[str]:
     """Functions that the definition names and that may not be called here: it may be older than the present rules."""
-    configs = [config for path, node in _nodes(ir) for _, _, kind, config in _configs(path, node) if kind == "task"]
-    named = [config.get(key) for config in configs if isinstance(config, dict) for key in ("function", "action")]
+    configs = [(kind, config) for path, node in _nodes(ir) for _, _, kind, config in _configs(path, node)]
+    named = [name for kind, config in configs if isinstance(config, dict) for name in _list_functions(kind, config)]
     found = (functions.find_refusal(name) for name in named if isinstance(name, str) and "{{" not in name)
     return [refusal for refusal in found if refusal is not None]
 
@@ -181,15 +181,36 @@ def find_refused_functions(ir: IR) -> list[str]:
 def find_refused_call(kind: str, config: Any) -> str | None:
     """Why a task with this rendered config is given to no worker; None if it may be. A name that cannot be read here, as
     a secret or a sealed field, cannot be compared with what is allowed."""
-    if kind != "task" or not config or functions.allowed() is None:
+    if functions.allowed() is None:
         return None
-    name = config.get("function") or config.get("action") if isinstance(config, dict) else config
-    if name is None or isinstance(name, str):
-        return None if name is None else functions.find_refusal(name)
-    return (
-        "the name of the function is a secret, a sealed field or a large value, so it cannot be checked against the modules that "
-        "definitions may call here; write the name out, or take it from a plain value"
-    )
+    for name in _list_functions(kind, config):
+        if not isinstance(name, str):
+            return (
+                "the name of the function is a secret, a sealed field or a large value, so it cannot be checked against the modules that "
+                "definitions may call here; write the name out, or take it from a plain value"
+            )
+        if (refusal := functions.find_refusal(name)) is not None:
+            return refusal
+    return None
+
+
+def _list_functions(kind: str, config: Any) -> list[Any]:
+    """The functions that a config names; what cannot be read here stands for itself."""
+    if kind not in ("task", "agent") or not config:
+        return []
+    if not isinstance(config, dict):
+        return [config]
+    if kind == "task":
+        return [config[key] for key in ("function", "action") if config.get(key)]
+    tools = config.get("tools") or []
+    if not isinstance(tools, list):
+        return [] if isinstance(tools, str) else [tools]
+    return [one.get("function") if isinstance(one, dict) else one for one in tools if _may_call(one)]
+
+
+def _may_call(tool: Any) -> bool:
+    """Whether the tool of an agent is a function, or cannot be read here; by its name alone, a tool is one of Perdure's own."""
+    return bool(tool.get("function")) if isinstance(tool, dict) else not isinstance(tool, str)
 
 
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
