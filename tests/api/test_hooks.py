@@ -147,6 +147,16 @@ async def test_without_a_good_secret_of_the_queue_of_webhooks_nothing_is_taken(s
     assert await figures(server) == {"secret": 3.0}
 
 
+async def test_who_registers_a_webhook_is_told_that_its_secret_is_too_short(server):
+    found = {}
+    for name in ("WEAK", "ORDERS", "NOWHERE"):
+        hook = {"verify": {"scheme": "bearer", "secret": name}}
+        made = await server.ok("/triggers", {**ORDERS, "webhook": hook}, headers=bearer())
+        found[name] = [(one["path"], one["message"]) for one in made["problems"]]
+    said = "deliveries are refused while secret WEAK is as it is: a secret of webhooks has at least 16 bytes; make one at random"
+    assert found == {"WEAK": [("webhook.verify.secret", said)], "ORDERS": [], "NOWHERE": []}
+
+
 @attack("X22", "learn from the time of a refusal which webhooks there are")
 async def test_refusals_cost_the_same_work(server, monkeypatch):
     """Timing by structure: each refusal looks the hook up once and verifies the whole body once."""

@@ -71,6 +71,7 @@ async def test_what_cannot_be_opened_fails_its_attempt_and_its_type_is_offered_a
         result = await h.do(make_task(type="pool"))
         assert (result.kind, result.code, result.retryable) == ("failed", "initialize_failed", True)
         assert result.message == "node type pool could not be opened: OSError: no such host"
+        assert result.retry_after == 1.0  # the next attempt is not spent on the pause
         assert "pool" not in h.worker._list_types()
         again = await h.do(make_task(type="pool", attempt=2))
         assert again.code == "initialize_failed"

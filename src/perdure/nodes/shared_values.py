@@ -140,7 +140,8 @@ class SharedValues:
             if is_out_of_memory(error):
                 raise
             message = f"{opener.name} could not be opened: {type(error).__name__}: {error}"
-            raise Failure("initialize_failed", message, not_done=True) from error
+            # Not before the pause is over: an attempt that came meanwhile would be spent on nothing.
+            raise Failure("initialize_failed", message, retry_after=pause, not_done=True) from error
         kept.opening, kept.value, kept.is_open, kept.is_stale = None, value, True, False
         kept.failures, kept.pause_until = 0, 0.0
 

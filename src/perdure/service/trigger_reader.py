@@ -12,9 +12,11 @@ from perdure.model.reader import Format
 from perdure.model.trigger_sources import Webhook
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.schedules import spec_of
+from perdure.secrets.signatures import WeakSecret
 from perdure.service.tenancy import Tenancy
 from perdure.threads import aside
 from perdure.triggers.declarations import Read, read_data, read_text
+from perdure.triggers.deliveries import QUEUE, read_secrets
 
 Definition = Mapping[str, Any] | str | bytes
 MOST_SPEC_BYTES = 32 * 1024
@@ -66,12 +68,27 @@ class TriggerReader:
         if isinstance(source, Webhook) and source.verify.scheme == "none" and not self._triggers.allow_unsigned:
             said = "a webhook must prove where it comes from; the setting allow_unsigned_hooks lets it prove nothing"
             found.append(_wrong("webhook.verify.scheme", "wrong_value", said))
+        if isinstance(source, Webhook) and (weak := self._find_weakness(source)) is not None:
+            found.append(_wrong("webhook.verify.secret", "wrong_value", weak, "warning"))
         if len(msgspec.json.encode(spec_of(trigger))) > MOST_SPEC_BYTES:
             found.append(_wrong("", "too_large", f"the trigger has more than {MOST_SPEC_BYTES:,} bytes"))
         if await self._engine.library.find_target(self._tenancy.tenant, trigger.workflow) is None:
             said = f"there is no workflow {trigger.workflow} yet: until there is, what comes in is parked"
             found.append(_wrong("workflow", "workflow_not_found", said, "warning"))
         return found
+
+    def _find_weakness(self, source: Webhook) -> str | None:
+        """Why no delivery will be taken with the secret that is known here; a secret may be known to other processes alone."""
+        how, vault = source.verify, self._engine.vault
+        if how.scheme == "none" or vault is None:
+            return None
+        try:
+            read_secrets(how.scheme, vault.reveal(how.secret, self._tenancy.tenant, QUEUE))
+        except LookupError:
+            return None
+        except WeakSecret as error:
+            return f"deliveries are refused while secret {how.secret} is as it is: {error}"
+        return None
 
 
 def _wrong(path: str, code: str, message: str, severity: Literal["error", "warning"] = "error") -> Problem:

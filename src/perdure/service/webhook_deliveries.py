@@ -27,7 +27,7 @@ from perdure.service.errors import Overloaded, TriggerFull
 from perdure.service.triggers import read_spec
 from perdure.service.views import View
 from perdure.threads import aside
-from perdure.triggers.deliveries import Genuine, Unproven, read_secrets, verify
+from perdure.triggers.deliveries import QUEUE, Genuine, Unproven, read_secrets, verify
 from perdure.triggers.mapping import UNMAPPED, Filtered, Poison, map_item
 from perdure.triggers.trials import fill_answer
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("perdure.hooks")
 
-QUEUE = "webhooks"
-"""The queue whose secrets webhooks may use."""
 LONGEST_HOOK = 64
 SMALL_BYTES = 4 * 1024
 """The largest body that is looked at on the loop, and mapped there where no filter is asked."""

@@ -19,6 +19,8 @@ from perdure.model.trigger_sources import Verify
 from perdure.secrets import signatures
 from perdure.secrets.signatures import TOLERANCE_SECONDS, WeakSecret
 
+QUEUE = "webhooks"
+"""The queue whose secrets webhooks may use."""
 LEAST_BYTES = 16
 """How long a secret must be. Standard Webhooks has a rule of its own."""
 Cause = Literal["missing", "signature", "old"]
