@@ -75,6 +75,7 @@ async def test_an_agent_without_tools_gives_what_the_model_says():
         chosen, journal = await work(agent(instructions="Be brief."))
     assert chosen.output == {
         "output": "Hello.",
+        "result": "Hello.",
         "text": "Hello.",
         "next_nodes": [],
         "reasoning": "",

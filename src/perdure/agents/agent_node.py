@@ -113,6 +113,7 @@ def _give(plan: Plan, answer: Answer) -> Chosen:
     usage = usage_data(answer.usage)
     output = {
         "output": value,
+        "result": value,  # in templates `node.output` is all that a node gave
         "text": answer.text,
         "next_nodes": list(chosen),
         "reasoning": reasoning,
@@ -212,9 +213,10 @@ TYPE = NodeType(
     },
     output_schema={
         "type": "object",
-        "required": ["output", "text", "next_nodes", "reasoning", "turns", "usage", "metadata"],
+        "required": ["output", "result", "text", "next_nodes", "reasoning", "turns", "usage", "metadata"],
         "properties": {
             "output": {"description": "the answer: data that fits the schema, or text"},
+            "result": {"description": "the same, for templates: `{{ node.result }}`"},
             "text": {"type": "string", "description": "the last message of the model"},
             "next_nodes": {"type": "array", "items": {"type": "string"}},
             "reasoning": {"type": "string"},
