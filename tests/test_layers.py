@@ -135,7 +135,7 @@ ALLOWED: dict[str, set[str]] = {
     | PORTS
     | {"transports", "blob_stores"}
     | MIDDLE,
-    "testing": BASE | {"kernel", "expressions", "outcomes", "simulation", "sources", "triggers"},
+    "testing": BASE | {"kernel", "expressions", "outcomes", "llms", "simulation", "sources", "triggers"},
     # every operation, whoever asks: the API and the command line call it
     "service": BASE
     | {"kernel", "contents", "threads", "weight", "runtime", "engine", "archive", "access", "drawing", "doctor"}

@@ -16,6 +16,7 @@ The public surface is `__all__`.
 
 from __future__ import annotations
 
+from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.outcomes import Chosen
 from perdure.simulation.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
 from perdure.simulation.user_triggers import Pushed
@@ -40,6 +41,7 @@ __all__ = [
     "ReplayInvalid",
     "Report",
     "Run",
+    "ScriptedModel",
     "Signal",
     "Skipped",
     "SourceBroken",
