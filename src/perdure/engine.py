@@ -384,6 +384,7 @@ class Engine:
         self.listener = make_listener(self.journal, self.coordinator, self.clock)
         self.topic_reader = TopicReader(self.journal, self.coordinator, self.clock, self.runs.find_view)
         self._listeners.append(self.topic_reader.note)
+        self.timekeeper.before_moments = self.listener.catch_up
         leaves = not self.drives_triggers
         self.timekeeper.leaves_triggers = self.listener.leaves_triggers = self.topic_reader.leaves_triggers = leaves
         self.parts.spawn("topics", self.topic_reader.run())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 
 from perdure.contents import TooMuch
-from perdure.journal import Command, Notice
+from perdure.journal import Command, DueTimer, Notice
 from perdure.kernel.commands import Refused
 from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.coordinator.requests import Reply, Request, encode_request
+from perdure.runtime.timekeeper import Timekeeper
+from perdure.runtime.triggers import trigger_id
 from tests.attack.marks import attack
 from tests.doubles.fake_clock import FakeClock
+from tests.engine.helpers import DEADLINE
 
 
 class Notices:
@@ -30,6 +34,18 @@ class Notices:
 
     async def read_commands(self, partitions: Any, limit: int) -> list[Any]:
         return []
+
+
+class Due(Notices):
+    """A journal with timers that are due, too."""
+
+    due: list[DueTimer]
+
+    async def list_due_timers(self, now: float, limit: int, partitions: Any = None) -> list[DueTimer]:
+        return self.due
+
+    async def next_timer(self, partitions: Any = None) -> float | None:
+        return None
 
 
 class Commands(Notices):
@@ -146,3 +162,36 @@ async def test_a_command_whose_decision_fails_unexpectedly_ends_no_process(caplo
     answered = {"good": "terminal", "bad": "internal_error", "heavy": "too_large", "another": "terminal"}
     assert journal.answers == answered
     assert "a bug" in caplog.text
+
+
+async def test_a_trigger_hears_of_runs_that_have_ended_before_a_moment_is_decided() -> None:
+    """With `skip` a moment was left out though the run before it had ended, as long as its end was on its way (G26)."""
+    journal = Due()
+    told: list[Any] = []
+    listener, clock, _ = listening(journal)
+    coordinator = listener._coordinator
+    coordinator.put = lambda message: told.append(getattr(message, "notice_id", getattr(message, "timer", None)))  # type: ignore[method-assign]
+    coordinator.drained = learn  # type: ignore[method-assign]
+    hearing = asyncio.create_task(listener.run())
+    await clock.advance(0)
+    journal.there.add(5)
+    keeper = Timekeeper(cast("Any", journal), coordinator, clock)
+    keeper.before_moments = listener.catch_up
+    journal.due = [DueTimer(trigger_id("default", "x"), "trigger:receive", 0.0)]
+    await asyncio.wait_for(keeper._tell(), DEADLINE)
+    assert told == [5, "trigger:receive"]
+    journal.there.add(6)
+    journal.due = [DueTimer("plain", "retry:a", 0.0)]  # no other run waits for that
+    await asyncio.wait_for(keeper._tell(), DEADLINE)
+    assert told[2] == "retry:a"
+    hearing.cancel()
+    await asyncio.gather(hearing, return_exceptions=True)
+
+
+async def test_a_moment_does_not_wait_for_notices_that_cannot_be_read() -> None:
+    listener, clock, _ = listening(Notices())
+    waiting = asyncio.create_task(listener.catch_up())  # nothing listens
+    await clock.advance(0.9)
+    assert not waiting.done()
+    await clock.advance(0.2)
+    assert waiting.done()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
@@ -33,6 +34,8 @@ class Timekeeper:
         """When to look next. At first now: a timer may have become due while no process ran."""
         self.leaves_triggers = False
         """Whether the timers of triggers are left to another process."""
+        self.before_moments: Callable[[], Awaitable[None]] | None = None
+        """What is waited for before a trigger is told that something is due: it hears first of runs that have ended (rule 48)."""
         self._checked = clock.monotonic()
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, float]] = set()
@@ -87,6 +90,8 @@ class Timekeeper:
         if left:
             due = [one for one in due if not is_mailbox(one.run_id)]
         fresh = [one for one in due if (one.run_id, one.timer_id, one.due_at) not in self._told]
+        if self.before_moments is not None and any(is_mailbox(one.run_id) for one in fresh):
+            await self.before_moments()
         for one in fresh:
             self._coordinator.put(TimerDue(one.run_id, one.timer_id, one.due_at))
         # A timer that was told and is still due is with the coordinator. It is forgotten once the journal no longer

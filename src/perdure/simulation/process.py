@@ -112,6 +112,7 @@ class SimEngine(Engine):
         self.parts.spawn("begins", self.receiver.run_begins())
         self.timekeeper = Timekeeper(self.journal, coordinator, self.clock)
         self.listener = make_listener(self.journal, coordinator, self.clock)
+        self.timekeeper.before_moments = self.listener.catch_up
         self.topic_reader = TopicReader(self.journal, coordinator, self.clock, self.runs.find_view)
         self._listeners.append(self.topic_reader.note)
         if world.topics:

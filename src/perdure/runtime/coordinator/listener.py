@@ -63,6 +63,8 @@ _LATELY_SECONDS = 3.0
 _EVERYTHING_SECONDS = 30.0
 """How often they are read from the first one, for a statement that took longer."""
 
+_CATCH_UP_SECONDS = 1.0
+
 _EARLY_LOOKS = 600
 """How often a command of a trigger is looked at for a run that is about to begin, before it counts as answered."""
 
@@ -95,12 +97,23 @@ class Listener:
         """How often commands were looked at whose runs are not there yet."""
         self.leaves_triggers = False
         """Whether the runs that triggers are to start, and the ends of such runs, are left to another process."""
+        self._looks = self._done = 0
+        """The last look at notices that was begun, and the last that came to its end."""
+        self._ended = asyncio.Event()
         self._noticed = asyncio.Event()
         self._outages = OutageLog(clock, logger, "requests cannot be read")
         coordinator.notice_written = self.look_soon
 
     def look_soon(self) -> None:
         self._noticed.set()
+
+    async def catch_up(self) -> None:
+        """Return when the notices were passed on that are there now; or after a second, if they cannot be read."""
+        wanted, until = self._looks + 1, self._clock.monotonic() + _CATCH_UP_SECONDS
+        self.look_soon()
+        while self._done < wanted and (left := until - self._clock.monotonic()) > 0:
+            self._ended.clear()
+            await first_of(self._clock.sleep(left), self._ended.wait())
 
     def look_again(self) -> None:
         """Read all notices again after runs were taken over: what was passed on for them before counts for nothing."""
@@ -121,7 +134,10 @@ class Listener:
 
     async def listen(self) -> None:
         await self._coordinator.incarnation.learn()
+        self._looks = look = self._looks + 1
         await self._hear_notices()
+        self._done = look
+        self._ended.set()
         await self._hear_commands()
 
     async def _hear_notices(self) -> None:
