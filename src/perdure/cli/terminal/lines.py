@@ -242,6 +242,8 @@ def _wait(event: e.NodeWaiting) -> str:
     match wait.kind:
         case "signal":
             return _sentence(f"for the signal {wait.name}", until)
+        case "event":
+            return _sentence(f"for the event {wait.name}" + (f" of {wait.key}" if wait.key else ""), until)
         case "child":
             return f"for its child run {wait.name}"
         case "items":

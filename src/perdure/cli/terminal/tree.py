@@ -372,6 +372,8 @@ def _waits_for(state: State, activation: Activation) -> str:
             return f"for a decision by {people}{votes}"
         case "signal":
             return f"for the signal {wait.name}{when}"
+        case "event":
+            return f"for the event {wait.name}{f' of {wait.key}' if wait.key else ''}{when}"
         case "child":
             return f"for {wait.name}"
         case "asks":
