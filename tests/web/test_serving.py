@@ -32,6 +32,24 @@ async def test_every_screen_answers_with_the_page_and_its_walls(server):
         assert response.headers["cache-control"] == "no-cache"
 
 
+SETTLED = {
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=(), clipboard-read=(), "
+    "fullscreen=(self), clipboard-write=(self)",
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+async def test_pages_and_files_have_the_headers_that_were_settled_and_let_no_other_origin_in(server):
+    for path in ("/", f"/assets/{BUILD}/app.js", f"/assets/{BUILD}/style.css"):
+        found = (await server.client.get(path, headers={"Origin": "https://evil.example"})).headers
+        assert {name: found.get(name) for name in SETTLED} == SETTLED, path
+        assert [name for name in found if name.startswith("access-control")] == []
+
+
 async def test_the_policy_lets_nothing_in_but_files_of_this_server(server):
     policy = (await server.client.get("/")).headers["content-security-policy"]
     rules = dict(one.strip().partition(" ")[::2] for one in policy.split(";"))
