@@ -4,6 +4,7 @@ import { clockIn, dayIn, momentIn } from "../src/kit/zones.ts";
 import { linesOf, type TriggerEvent } from "../src/screens/triggers/history.ts";
 import { cluster, daysOf, monthAfter } from "../src/screens/triggers/month.ts";
 import { asShell } from "../src/screens/triggers/sending.ts";
+import { stateOf, type Trigger, whyNot } from "../src/screens/triggers/spec.ts";
 
 const at = (text: string) => Date.parse(text) / 1000;
 let seq = 0;
@@ -97,4 +98,12 @@ test("what a shell reads is quoted, wherever it comes from", () => {
   assert.ok(text.includes('"x-sign: \\$(id)\\"\\`$SIGNED"'));
   assert.ok(text.includes('printf %s "a\\"\\$b$BODY"'));
   assert.ok(text.includes("'https://x.example/a'\\''b'"));
+});
+
+test("a trigger that is quarantined says so, and can only be deleted", () => {
+  const trigger = { state: "quarantined", kind: "schedule", error: { code: "quarantined" } } as Trigger;
+  assert.deepEqual(stateOf(trigger), { word: "quarantined", group: "bad" });
+  assert.equal(whyNot("delete", trigger), undefined);
+  for (const verb of ["fire", "pause", "resume", "backfill", "test"] as const)
+    assert.match(whyNot(verb, trigger) ?? "", /quarantined/);
 });

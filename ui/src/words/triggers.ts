@@ -16,7 +16,13 @@ export const words = {
     event: "event",
     poll: "custom source",
   } as Readonly<Record<string, string>>,
-  states: { active: "active", paused: "paused", done: "done", stopped: "stopped" } as Readonly<Record<string, string>>,
+  states: {
+    active: "active",
+    paused: "paused",
+    done: "done",
+    stopped: "stopped",
+    quarantined: "quarantined",
+  } as Readonly<Record<string, string>>,
   filters: { kind: "Kind", state: "State", any: "every", name: "Schedule", all: "all of them" },
   columns: {
     name: "Trigger",
@@ -202,6 +208,7 @@ export const words = {
     needed: "Type its name.",
   },
   off: {
+    quarantined: "It is quarantined: its journal cannot be followed. It can be deleted, and registered anew.",
     paused: "It is paused already.",
     active: "It is not paused.",
     done: "It has no more moments.",

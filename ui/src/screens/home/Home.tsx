@@ -151,7 +151,7 @@ function Newest({ runs }: { runs: Overview["newest"] }) {
           {runs.map((run) => (
             <tr key={run.run_id} class="row">
               <td class="c-state">
-                <StateMark state={run.state} waiting={run.waiting} />
+                <StateMark state={run.quarantined ? "quarantined" : run.state} waiting={run.waiting} />
               </td>
               <td class="c-workflow">
                 <Foreign text={run.workflow} />

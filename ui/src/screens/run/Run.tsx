@@ -185,7 +185,7 @@ function Header({ store, run }: { store: RunStore; run: RunView }) {
         </h1>
         {at === undefined ? (
           <>
-            <StateMark state={run.state} waiting={run.waiting ?? false} />
+            <StateMark state={run.quarantined ? "quarantined" : run.state} waiting={run.waiting ?? false} />
             <Live store={store} />
           </>
         ) : (

@@ -224,7 +224,7 @@ function Row({ run, index, picked, onPick }: RowGiven) {
         <input type="checkbox" aria-label={more.pick(run.run_id)} checked={picked} onChange={onPick} />
       </td>
       <td class="c-state">
-        <StateMark state={run.state} waiting={run.waiting} />
+        <StateMark state={run.quarantined ? "quarantined" : run.state} waiting={run.waiting} />
       </td>
       <td class="c-workflow">
         <Foreign text={run.workflow} />

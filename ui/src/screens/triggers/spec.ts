@@ -56,6 +56,7 @@ export type Verb = keyof typeof words.verbs;
 /** Why this cannot be asked of the trigger as it stands; undefined where it can. */
 export function whyNot(verb: Verb, trigger: Trigger): string | undefined {
   const { off } = words;
+  if (trigger.state === "quarantined" && verb !== "delete") return off.quarantined;
   if (verb === "pause" && trigger.state === "paused") return off.paused;
   if (verb === "pause" && trigger.state === "done") return off.done;
   if (verb === "resume" && trigger.state !== "paused") return off.active;
@@ -69,6 +70,7 @@ export function stateOf(trigger: Trigger): {
   readonly word: string;
   readonly group: "good" | "waits" | "bad" | "none";
 } {
+  if (trigger.state === "quarantined") return { word: words.states.quarantined ?? "", group: "bad" };
   if (trigger.error) return { word: words.states.stopped ?? "", group: "bad" };
   const group = trigger.state === "active" ? "good" : trigger.state === "paused" ? "waits" : "none";
   return { word: words.states[trigger.state] ?? trigger.state, group };
