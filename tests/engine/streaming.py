@@ -160,3 +160,13 @@ async def slow_add(numbers: perdure.Stream[int], ctx: perdure.Context) -> int:
         if numbers.position % 25 == 0:
             await ctx.checkpoint(total)
     return total
+
+
+async def keep_adding(numbers: perdure.Stream[int], ctx: perdure.Context) -> int:
+    """Add up, and keep the sum with every fifth number."""
+    total = ctx.last_checkpoint or 0
+    async for number in numbers:
+        total += number
+        if numbers.position % 5 == 0:
+            await ctx.checkpoint(total)
+    return total

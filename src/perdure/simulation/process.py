@@ -100,6 +100,7 @@ class SimEngine(Engine):
             blobs=self.blobs,
             judge=self._judge,
             limits=transport.limits,
+            streams=None if world.plan.shared else self._streams,
         )
         if world.plan.shared and not world.plan.divided:
             world.broker.take_over()
@@ -148,6 +149,7 @@ class SimEngine(Engine):
                 heartbeat_seconds=self._tempo.heartbeat_seconds,
                 claims=self._claims,
                 blobs=self.blobs,
+                streams=self._streams,
             )
             self.parts.spawn("worker", self.worker.run())
             if world.polls:

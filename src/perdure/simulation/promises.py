@@ -194,6 +194,9 @@ class Promises:
         pinned = model.graphs[owner.graph]
         node = pinned.nodes.get(task.node)  # a patch may make an `all` of a join that fired with fewer
         known = {source for source in taken if pinned.has(source, task.node)}  # a patch may bring more, for others
+        known -= {
+            edge.source for edge in pinned.incoming.get(task.node, ()) if edge.streams
+        }  # it reads while they yield
         if given - taken:
             self._fail("E3", f"{task.task_id} is given {sorted(given - taken)}; its taken edges are {sorted(taken)}")
         elif known - given and node is not None and node.join.at_least is None:

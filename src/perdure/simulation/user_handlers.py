@@ -163,6 +163,14 @@ class _Inline(Context):
         finally:
             self._calling = False
 
+    @property
+    def streams(self) -> Mapping[str, Any]:
+        streams: Mapping[str, Any] = self._ctx.streams
+        return streams
+
+    async def give(self, made: Any) -> Any:
+        return await self._ctx.give(made)
+
     def _new_wish(self) -> str:
         wish: str = self._ctx._new_wish()
         return wish

@@ -104,7 +104,7 @@ class Inflow(Stream[Any]):
             finally:
                 for fill in fills:
                     fill.cancel()  # nothing is lost: what was not read is still there
-                await asyncio.gather(*fills, return_exceptions=True)
+            await asyncio.gather(*fills, return_exceptions=True)
             for fill in done:
                 fill.result()
 
