@@ -1,10 +1,12 @@
 """What comes in for a trigger, and which runs it starts: rules 45 to 50, 52."""
 
 import msgspec
+import pytest
 
+from perdure.invariants import mailboxes
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
-from perdure.kernel import hand_out, outstanding, triggers
+from perdure.kernel import hand_out, outstanding, trigger_facts, triggers
 from perdure.kernel.mailbox import MOST_BYTES, Over, Policy
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error, Fired, Wait
@@ -36,6 +38,23 @@ def test_rule_45_an_item_that_comes_again_is_the_same_item():
     assert run.deliver("a").events == ()
     assert len(run.journal) == known + 1
     assert len(run.runs) == 1
+
+
+def test_rule_47_an_item_that_is_no_longer_known_asks_for_the_run_it_had(monkeypatch: pytest.MonkeyPatch):
+    """Behind the ids that a mailbox knows, the id of the run is the second line: it is the same, and there already (G13)."""
+    for owner in (trigger_facts, mailboxes):
+        monkeypatch.setattr(owner, "SEEN", 2)
+    run = trigger()
+    run.webhook()
+    run.deliver("a", "b", "c")
+    assert run.deliver("b").events == ()
+    first = run.started[0].run_id
+    assert first not in run.box.seen
+    run.end(*run.box.open)
+    run.deliver("a")
+    assert [one.run_id for one in run.started if one.run_id == first] == [first, first]
+    run.end(first, state="duplicate")
+    assert not run.box.open
 
 
 def test_rule_45_what_was_mapped_by_an_old_revision_is_refused():
