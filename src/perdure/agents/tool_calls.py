@@ -61,7 +61,7 @@ class ToolCalls:
                 asks[id] = self._ask(tool, call.arguments)
         answers = await self._ask_all(asks)
         await self._follow([wish for wish in wishes if wish[3]["verdict"] == "ask"], answers, transcript)
-        steps = _Steps(self._ctx)
+        steps = _KeptSteps(self._ctx)
         made = [await aside(self._ctx.tenant, made_of, id, call, tool, one, steps) for id, call, tool, one in wishes]
         self._look_for_ends(tools, made)
         return made
@@ -247,7 +247,7 @@ class ToolCalls:
                 raise Failure("agent:tool_failed", f"{tool.name}: {cut(one.text, _SAID)}", retryable=False)
 
 
-class _Steps(Mapping[str, Any]):
+class _KeptSteps(Mapping[str, Any]):
     """The steps of an attempt, read by name."""
 
     def __init__(self, ctx: Any) -> None:
