@@ -1,5 +1,7 @@
 """Triggers over HTTP: registered, read, fired, stopped and looked after (rules 45 to 50, 55 to 59)."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from perdure.access import Authenticator
@@ -178,6 +180,15 @@ async def test_a_backfill_starts_runs_for_moments_of_the_past(server):
         return len(found["items"]) == 3 and all(one["state"] == "completed" for one in found["items"])
 
     await until_true(ran, "three moments have had their runs")
+    runs = [
+        await server.ok(f"/runs/{one['run_id']}") for one in (await server.ok("/runs?tag=trigger=nightly"))["items"]
+    ]
+    shown = await server.ok(
+        f"/triggers/nightly/next?since={int(until) - 3 * 3600}&count=3"
+    )  # the first is in, `until` is not
+    expected = [datetime.fromtimestamp(one["moment"], UTC).isoformat() for one in shown["items"]]
+    assert sorted(run["inputs"]["day"] for run in runs) == expected
+    assert shown["items"][0]["moment"] == until - 3 * 3600
     wrong = await server.post("/triggers/nightly/backfill", {"since": until, "until": until - 60})
     assert (wrong.status_code, wrong.json()["code"]) == (409, "bad_range")
 

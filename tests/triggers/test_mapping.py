@@ -1,10 +1,13 @@
 """Items become ids, keys and inputs; what is in them stays data."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from perdure.budget import Budget
 from perdure.triggers.declarations import read_data
 from perdure.triggers.mapping import Filtered, Mapped, Poison, map_item, map_moment, map_window
+from perdure.triggers.trials import fill_inputs
 
 FACTS = {"at": "2026-01-01T00:00:00Z", "number": 7}
 
@@ -146,3 +149,14 @@ def test_a_secret_never_becomes_an_input_even_unchecked():
 
     trigger = msgspec.structs.replace(make(), inputs={"a": {"b": "x{{ secrets.KEY }}"}})
     assert broken(map_item(trigger, {}, {})) == "inputs"
+
+
+def test_what_is_fired_by_hand_stands_between_two_moments():
+    inputs = {"at": "{{ trigger.at }}", "since": "{{ trigger.previous }}", "until": "{{ trigger.next }}"}
+    trigger = make(event=None, schedule={"cron": "30 2 * * *", "timezone": "Europe/Oslo"}, inputs=inputs)
+    noon = datetime(2026, 3, 28, 11, tzinfo=UTC).timestamp()
+    assert fill_inputs(trigger, {"at": "now"}, noon) == {
+        "at": "now",
+        "since": "2026-03-28T02:30:00+01:00",
+        "until": "2026-03-29T03:00:00+02:00",
+    }

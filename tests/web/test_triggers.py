@@ -138,9 +138,9 @@ def test_a_backfill_counts_its_moments_first_and_then_runs_them(site, page):
     sheet = open_sheet(page, "Backfill")
     next_ = sheet.get_by_role("region", name="What happens next")
     expect(next_).to_contain_text(re.compile("[78] moments"))
-    sheet.get_by_label("Up to").fill("2025-03-31T12:00")
+    sheet.get_by_label("Before").fill("2025-03-31T12:00")
     expect(sheet).to_contain_text("The end comes after the beginning.")
-    sheet.get_by_label("Later than").fill("2025-03-29T02:30")
+    sheet.get_by_label("From").fill("2025-03-29T02:31")
     expect(next_).to_contain_text("2 moments")
     expect(next_).to_contain_text("first 2025-03-30 03:00:00+02:00, last 2025-03-31 02:30:00+02:00")
     assert find_barriers(page) == []

@@ -165,7 +165,7 @@ class Backfill(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 @routes.post("/triggers/{name}/backfill", START, s.Trigger)
 async def backfill(call: Call, body: Backfill) -> Any:
-    """Start runs for the moments of a schedule later than `since` and up to `until`, beside those that come."""
+    """Start runs for the moments of a schedule from `since` on and before `until`, beside those that come."""
     await call.service.tenancy.get_trigger(call.path("name"))  # a caller that may not see it must learn nothing of it
     since, until = _needed("since", body.since), _needed("until", body.until)
     return await call.service.triggers.backfill(call.path("name"), since, until, again=body.again, open_=body.open_)

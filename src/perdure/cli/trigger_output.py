@@ -121,7 +121,7 @@ def find_moments(trigger: Trigger, since: float | None, count: int) -> list[View
     """The moments of a schedule in a file as `next` shows them, with the facts that templates read."""
     from perdure.clock import system
     from perdure.model.trigger_sources import Schedule
-    from perdure.triggers.calendar import compile_schedule, moments
+    from perdure.triggers.calendar import JUST_BEFORE, compile_schedule, moments
     from perdure.triggers.mapping import facts_of
     from perdure.triggers.zones import say_time
 
@@ -131,7 +131,7 @@ def find_moments(trigger: Trigger, since: float | None, count: int) -> list[View
     zone = compile_schedule(schedule).zone
     most = min(count, schedule.max_firings or count)
     found: list[View] = []
-    cursor = system.now() if since is None else since
+    cursor = system.now() if since is None else since - JUST_BEFORE
     while len(found) < most:
         look = moments(schedule, cursor, float("inf"), most - len(found), trigger=trigger.name)
         found += [

@@ -253,7 +253,7 @@ def _no_trigger_option(name: str | None) -> None:
 @click.option("--trigger", "name", metavar="NAME", help="Which trigger, where FILE holds several.")
 @click.option("--item", metavar="FILE", help="An item as JSON; - reads standard input.")
 @click.option("--id", "item_id", metavar="ID", default="", help="What the source calls the item.")
-@click.option("--at", type=Moment(), metavar="TIME", help="Moments later than this; now without it.")
+@click.option("--at", type=Moment(), metavar="TIME", help="Moments from this on; now without it.")
 @click.option("--count", type=click.IntRange(1, MOST), default=1, show_default=True, help="How many moments.")
 @where_options
 @json_option
@@ -401,8 +401,8 @@ def _change(where: Where, name: str, act: Callable[[Backend], Awaitable[Any]], s
 @both
 @click.command(short_help="Start runs for moments of the past.")
 @click.argument("name")
-@click.option("--since", type=Moment(), metavar="TIME", required=True, help="Moments later than this …")
-@click.option("--until", type=Moment(), metavar="TIME", help="… up to this; now without it.")
+@click.option("--since", type=Moment(), metavar="TIME", required=True, help="Moments from this on …")
+@click.option("--until", type=Moment(), metavar="TIME", help="… and before this; now without it.")
 @click.option("--again", is_flag=True, help="Also moments that have had a run.")
 @click.option("--open", "open_", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs at once.")
 @where_options

@@ -48,7 +48,7 @@ class TriggersCalls:
 
     @operation
     def next(self, name: str, *, count: int = 10, since: float | str | None = None) -> Call[Page[v.TriggerMoment]]:
-        """The next moments of a schedule, later than `since` or now, with what a change of the clocks does to them."""
+        """The next moments of a schedule, from `since` on or later than now, with what a change of the clocks does to them."""
         return get("triggers", name, "next", count=count, since=since)
 
     @listing
@@ -116,7 +116,7 @@ class TriggersCalls:
     def backfill(
         self, name: str, since: float | str, until: float | str, *, again: bool = False, open_: int = 1
     ) -> Call[v.Trigger]:
-        """Start runs for the moments of a schedule later than `since` and up to `until`, `open_` at a time, beside those that come.
+        """Start runs for the moments of a schedule from `since` on and before `until`, `open_` at a time, beside those that come.
         Moments that had a run get another one only with `again`."""
         body = {"since": since, "until": until, **given(again=again or None), "open": open_}
         return post("triggers", name, "backfill", body=body)

@@ -30,6 +30,7 @@ from perdure.service.tenancy import Tenancy
 from perdure.service.trigger_reader import Definition, TriggerReader
 from perdure.service.views import View, page_view, problem_view
 from perdure.threads import aside
+from perdure.triggers.calendar import JUST_BEFORE
 from perdure.triggers.mapping import UNMAPPED, UNREADABLE, Filtered, Mapped, Poison, map_item
 from perdure.triggers.trials import fill_inputs, try_item, try_moment
 
@@ -103,10 +104,11 @@ class Triggers:
         return trigger_view(row, ended, may_start=self._tenancy.principal.may(Permission.RUNS_START))
 
     async def next(self, name: str, *, count: int = 10, since: float | None = None) -> View:
-        """The next moments of a schedule, later than `since` or now, with what a change of the clocks does to them."""
+        """The next moments of a schedule, from `since` on or later than now, with what a change of the clocks does to them."""
         row = await self._get(name)
         schedule = get_schedule(read_spec(row), row.name)
-        found = await read_moments(self._tenancy, row, schedule, since, count)
+        begin = None if since is None else since - JUST_BEFORE
+        found = await read_moments(self._tenancy, row, schedule, begin, count)
         return {"items": found, "next_cursor": None}
 
     @listing
@@ -215,11 +217,12 @@ class Triggers:
         return True
 
     async def backfill(self, name: str, since: float, until: float, *, again: bool = False, open_: int = 1) -> View:
-        """Start runs for the moments of a schedule later than `since` and up to `until`, `open_` at a time, beside those that come.
+        """Start runs for the moments of a schedule from `since` on and before `until`, `open_` at a time, beside those that come.
         Moments that had a run get another one only with `again`."""
         row = await self._get(name)
+        begin, end = since - JUST_BEFORE, until - JUST_BEFORE
         await self._decide(
-            name, lambda: self._triggers.backfill(name, since, until, again=again, open_=open_, **self._about(row))
+            name, lambda: self._triggers.backfill(name, begin, end, again=again, open_=open_, **self._about(row))
         )
         return await self.get(name)
 

@@ -70,6 +70,10 @@ class _Short(Exception):
         self.looked = looked
 
 
+JUST_BEFORE = 0.001
+"""A look finds moments later than a cursor: from a time on, they are those later than just before it."""
+
+
 def moments(
     schedule: Schedule,
     since: float,

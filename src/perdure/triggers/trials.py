@@ -42,10 +42,29 @@ def fill_inputs(trigger: Trigger, given: dict[str, Any], now: float) -> dict[str
     """The inputs of a run that is started by hand: what is given, and for the rest what the trigger says, for this moment and
     without an item."""
     rest = {key: value for key, value in trigger.inputs.items() if key not in given}
-    zone = get_zone(trigger.source.timezone if isinstance(trigger.source, Schedule) else "UTC")
-    facts = {"at": say_time(int(now), zone), "previous": None, "next": None, "scheduled": False}
+    facts: dict[str, Any] = {
+        "at": say_time(int(now), get_zone("UTC")),
+        "previous": None,
+        "next": None,
+        "scheduled": False,
+    }
+    if isinstance(trigger.source, Schedule):
+        facts = _facts_between(trigger.source, now)
     made = map_moment(msgspec.structs.replace(trigger, inputs=rest), facts)
     return made if isinstance(made, Poison) else {**made, **given}
+
+
+def _facts_between(schedule: Schedule, now: float) -> dict[str, Any]:
+    """The facts of a firing by hand: it stands between two moments, and is none."""
+    zone = get_zone(schedule.timezone)
+    found = moments(schedule, now, float("inf"), 1, budget=Budget(LOOK_STEPS)).moments
+    previous, following = (found[0].previous, found[0].nominal) if found else (None, None)
+    return {
+        "at": say_time(int(now), zone),
+        "previous": None if previous is None else say_time(previous, zone),
+        "next": None if following is None else say_time(following, zone),
+        "scheduled": False,
+    }
 
 
 def fill_answer(trigger: Trigger, body: Any, run: dict[str, Any], item: Any) -> Any:

@@ -244,8 +244,8 @@ export const words = {
     nothing: "it waits for what comes",
   },
   backfill: {
-    since: "Later than",
-    until: "Up to",
+    since: "From",
+    until: "Before",
     zone: (zone: string) => `Times of ${zone}.`,
     open: "Runs at once",
     again: "Also moments that have had a run",

@@ -28,7 +28,7 @@ async function count(name: string, since: number, until: number, signal: AbortSi
     query: { count: MOST, since: String(since) },
     signal,
   });
-  const inside = found.items.filter((one) => one.moment <= until);
+  const inside = found.items.filter((one) => one.moment < until);
   const capped = inside.length === MOST;
   return { count: inside.length, capped, first: inside[0], last: capped ? undefined : inside.at(-1) };
 }
