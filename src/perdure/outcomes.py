@@ -65,8 +65,10 @@ class NotDone(Failure):
 class StepAmbiguous(Failure):
     """A step with `effect="at_most_once"` began in an earlier attempt, and what became of it is not known (rule 81)."""
 
-    def __init__(self, step: str) -> None:
-        message = f"step {step!r} began in an earlier attempt, and whether it happened is not known"
+    def __init__(self, step: str, what: str = "") -> None:
+        """`what` says what the step does, for the person who looks into it."""
+        about = f" ({what})" if what else ""
+        message = f"step {step!r}{about} began in an earlier attempt, and whether it happened is not known; a requeue does it again"
         super().__init__("step_ambiguous", message, retryable=False)
         self.step = step
 

@@ -149,7 +149,7 @@ async def test_a_tool_that_may_send_once_is_never_made_again_by_itself():
         {"when": {"turn": 1}, "calls": [call("mail", to="ann", text="hi"), call("lookup", id=1)]},
         {"say": "sent"},
     ]
-    places = 0
+    places, told = 0, list[str]()
     with ScriptedModel(rules) as model:
         _, journal = await work(agent(*READS, ONCE))
         total = journal.points
@@ -162,11 +162,13 @@ async def test_a_tool_that_may_send_once_is_never_made_again_by_itself():
             model._script._used[:] = [0, 0]
             try:
                 await work(agent(*READS, ONCE), journal=journal)
-            except StepAmbiguous:
+            except StepAmbiguous as asked:
                 places += 1
+                told.append(asked.message)
                 assert journal.steps.keys() & {"t1.0"} == set()
             assert did["mail ann"] <= 1
     assert places == 2  # died after it had begun and before it was kept
+    assert all("a call of mail with " in one and "ann" in one for one in told)  # a person decides by it
 
 
 def answering(ask: dict[str, Any]) -> Any:

@@ -100,6 +100,17 @@ def test_what_each_attempt_says_is_kept_with_its_node(shell, speaking, caplog):
     assert messages(shell, "r1", "--node", "b") == ["by print, in two parts", "by logging: 7", "by ctx.log"]
 
 
+def test_a_stream_that_was_put_in_place_while_others_listen_is_heard_too(shell, speaking):
+    before = sys.stdout
+    capture.begin()
+    try:
+        shell.run("run", speaking(node("a", "whisper", config={"args": {"text": "quiet"}})), "--run-id", "r1")
+    finally:
+        capture.end()
+    assert messages(shell, "r1") == ["quiet", "quiet in a thread"]
+    assert sys.stdout is before
+
+
 @pytest.mark.slow
 def test_an_attempt_that_never_stops_talking_is_cut_and_says_so(shell, speaking):
     shell.run("run", speaking(node("a", "shout")), "--run-id", "r1")

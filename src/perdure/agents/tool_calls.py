@@ -23,7 +23,7 @@ from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call
 from perdure.llms.structured import find_problems
 from perdure.nodes.task import call_function
-from perdure.outcomes import Failure
+from perdure.outcomes import Failure, StepAmbiguous
 from perdure.plain_text import cut
 from perdure.spelling import suggest
 from perdure.spending import Usage
@@ -228,7 +228,11 @@ class ToolCalls:
         elif tool.effect != "read":  # begun by leave of the journal, so that no two workers make it at once
             terms = {"reserve": Usage(calls=0)}
         async with self._places:
-            await self._ctx.step(id, call, **terms)
+            try:
+                await self._ctx.step(id, call, **terms)
+            except StepAmbiguous:
+                given = "" if self._ctx.is_sealing else f" with {cut(text_of(arguments), _SAID)}"
+                raise StepAmbiguous(id, f"a call of {tool.name}{given}") from None
 
     async def _call(self, tool: Tool, arguments: dict[str, Any], key: str) -> tuple[str, bool]:
         """What the function gave as text, and whether it failed. A failure is an answer: the model may know another way."""

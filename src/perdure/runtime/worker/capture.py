@@ -114,19 +114,18 @@ class _Listening:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners = 0
-        self._tees: dict[str, Tee] = {}
         self.records: _Records | None = None
         self._lowered = False
 
     def begin(self) -> None:
         with self._lock:
             self._listeners += 1
+            for name in ("stdout", "stderr"):
+                stream = getattr(sys, name)  # other code may have replaced the one that is heard already
+                if stream is not None and not isinstance(stream, Tee):
+                    setattr(sys, name, Tee(stream, kept=name == "stdout"))
             if self._listeners > 1:
                 return
-            for name in ("stdout", "stderr"):
-                if (stream := getattr(sys, name)) is not None:
-                    self._tees[name] = Tee(stream, kept=name == "stdout")
-                    setattr(sys, name, self._tees[name])
             self.records = _Records(logging.getLogRecordFactory())
             logging.setLogRecordFactory(self.records)
             root = logging.getLogger()
@@ -141,10 +140,9 @@ class _Listening:
             self._listeners -= 1
             if self._listeners:
                 return
-            for name, tee in self._tees.items():
-                if getattr(sys, name) is tee:
-                    setattr(sys, name, tee.inner)
-            self._tees.clear()
+            for name in ("stdout", "stderr"):
+                if isinstance(stream := getattr(sys, name), Tee):
+                    setattr(sys, name, stream.inner)
             if self.records is not None and logging.getLogRecordFactory() is self.records:
                 logging.setLogRecordFactory(self.records.before)
             self.records = None
