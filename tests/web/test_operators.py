@@ -52,8 +52,8 @@ def test_workers_and_queues_say_who_works_on_what(site, page, tmp_path, waiting)
     gate = tmp_path / "gate"
     busy = samples.definition_named("busy", samples.task("long", "wait_for_file", path=str(gate)))
     busy["nodes"][0]["config"] = {
-        "function": "tests.cli.work:wait_until",
-        "args": {"path": str(gate), "begun": str(tmp_path / "begun")},
+        "function": "tests.cli.work:tell_until",
+        "args": {"path": str(gate), "progress": "a third of it"},
     }
     run = site.start(busy)
     log_in(site, page, "admin", "/workers")
@@ -71,6 +71,7 @@ def test_workers_and_queues_say_who_works_on_what(site, page, tmp_path, waiting)
     drawer = other.locator("aside.drawer")
     expect(drawer.locator(".state").first).to_have_text("running")
     expect(drawer.locator(".drawer-facts")).to_contain_text(re.compile(r"on \S+"))
+    expect(drawer).to_contain_text("a third of it")  # ctx.progress
     gate.touch()
     expect(drawer.locator(".state").first).to_have_text("completed")
     other.close()

@@ -335,6 +335,7 @@ export const words = {
     drawer: {
       label: (node: string) => `Node ${node}`,
       why: "Why",
+      progress: "Progress",
       output: "Output",
       error: "Error",
       attempts: "Attempts",

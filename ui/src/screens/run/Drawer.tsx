@@ -77,6 +77,12 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
         )}
       </p>
       <NodeActions store={store} node={node} />
+      {found.progress !== undefined && (
+        <section>
+          <h3>{text.progress}</h3>
+          {typeof found.progress === "string" ? <Foreign text={found.progress} /> : <Json value={found.progress} />}
+        </section>
+      )}
       {why && (
         <section>
           <h3>{text.why}</h3>

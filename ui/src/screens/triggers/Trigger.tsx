@@ -117,7 +117,8 @@ function Buttons({ trigger, onAsk }: { trigger: Trigger; onAsk: (asking: Asking)
   return (
     <div class="letter-buttons">
       {verbs.map((verb) => {
-        const needed = verb === "delete" ? lacks("workflows:write") : lacking;
+        const starts = verb === "fire" || verb === "backfill" ? lacks("runs:start") : undefined;
+        const needed = verb === "delete" ? lacks("workflows:write") : (lacking ?? starts);
         const off = (verb === "test" ? undefined : needed) ?? whyNot(verb, trigger);
         return (
           <button

@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-CLSZDSPP.js";import"./chunk-MDZ4DKZH.js";import"./chunk-LWR4FNII.js";import"./chunk-DZLYFPMD.js";import"./chunk-IPPQ43VB.js";import"./chunk-B6IS5X42.js";import"./chunk-UDLN27SR.js";export{c as Way,b as default,a as pathTo};
