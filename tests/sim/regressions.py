@@ -79,6 +79,11 @@ FOUND: dict[int, str] = {
     1051474: "the same, in a rerun that several coordinators drove (E1)",
     339508: "what had run after a yes that was undone was requeued past a no (E2)",
     13472: "of the simulator: a process that was told to end twice was neither at work nor gone",
+    12000048: "of the simulator: what happened on a topic after its trigger was deleted was taken for lost (TG3)",
+    12000057: "the same",
+    12000090: "the same",
+    12000251: "the same",
+    12000110: "of the simulator: a timer was set by a clock an hour ahead, and restored (TG10)",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

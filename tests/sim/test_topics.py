@@ -10,8 +10,9 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import topics
+from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.topic_reader import TopicReader
-from perdure.simulation.plan import DIVIDED_FROM, TOPICS_FROM, make_plan
+from perdure.simulation.plan import DIVIDED_FROM, TOPICS_FROM, Plan, make_plan
 from perdure.simulation.topic_world import TopicWorld, make_world
 
 
@@ -28,6 +29,50 @@ def test_each_event_has_one_run_in_the_end(seed: int) -> None:
 def test_so_it_is_in_many_histories(start: int) -> None:
     for seed in range(start, start + 15):
         assert make_world(make_plan(TOPICS_FROM + seed)).run().failures == [], seed
+
+
+def _calm_plan(seconds: float) -> Plan:
+    """One process and no fault; what the trigger starts waits for so long."""
+    drawn = make_plan(TOPICS_FROM)
+    child = {"name": "child", "nodes": [{"id": "a", "type": "wait", "config": {"seconds": seconds}}]}
+    calm: dict[str, Any] = {"rates": {}, "skews": [0.0] * len(drawn.skews), "fault_seconds": 10.0}
+    alone: dict[str, Any] = {"engines": 1, "workers": 0, "shared": False, "runs": 0, "inputs": []}
+    return msgspec.structs.replace(drawn, workflows=[child], **calm, **alone)
+
+
+class _DeletedLate(TopicWorld):
+    """A person deletes the trigger after the faults, while the simulator waits for its end; then one more event happens."""
+
+    async def _make(self) -> None:
+        await super()._make()
+        if self.chaos.healed:
+            reply = await self.users._ask(Request(kind="cancel", run_id=self._head(), by="eve"))
+            assert reply is not None
+            assert reply.state == "cancelled"
+            await self._deliver(["late"])
+
+
+@pytest.mark.slow
+def test_what_happens_after_a_trigger_was_deleted_has_no_run() -> None:
+    """However late that is: it was taken for lost where the trigger was deleted while the simulator waited for something."""
+    world = _DeletedLate(_calm_plan(1)).run()
+    assert world.failures == []
+    assert "late" in {one.id for one in world.store.occurrences.values()}
+
+
+@pytest.mark.slow
+def test_a_run_whose_timer_was_set_by_a_clock_ahead_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = TopicWorld(_calm_plan(45))
+    world.ids = ["item0"]
+    monkeypatch.setattr("perdure.runtime.topic_reader._LOOK_SECONDS", 1.0)  # an hour passes
+    monkeypatch.setattr(world.chaos.random, "choice", lambda options: options[-1])
+
+    async def jump() -> None:
+        world.troubles.cause("clock_jump")
+
+    monkeypatch.setattr(world.troubles, "run", jump)
+    assert world.run().failures == []
+    assert world.loop.time() > 3600
 
 
 def _without_items(patch: pytest.MonkeyPatch) -> None:

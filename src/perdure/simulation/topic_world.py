@@ -80,7 +80,7 @@ class TopicWorld(TriggerWorld):
 
     def _find_begin(self) -> int | None:
         """The position that the trigger reads behind since it was registered; none, if it was deleted with what waited."""
-        if self._deleted:
+        if self.deleted:
             return None
         for stored in self.store.events.get(TRIGGER_ID, ()):
             event = e.decode(stored.body)
@@ -88,14 +88,9 @@ class TopicWorld(TriggerWorld):
                 return int(str(event.cursor))
         return None
 
-    _deleted = False
-    """Whether the trigger was deleted in the time of faults."""
-
     async def _is_idle(self) -> bool:
         head = self._head()
-        if head in self.store.runs and self.checks.fold(head).terminal:
-            self._deleted = True
-        elif head in self.store.runs and self.checks.fold(head).state.value == "paused":
+        if head in self.store.runs and self.checks.fold(head).state.value == "paused":
             await self.users._ask(Request(kind="resume", run_id=head, by="ann"))
         return await super()._is_idle()
 
