@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from perdure.kernel import asks, compensation, triggers
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
@@ -316,6 +318,7 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     if command.begun and _undoes_child(d.state, activation, command.child):
         _end_rollback(d, activation, command)
         return
+    command = _as_wanted(d.state, activation, command)
     if asked is not None:
         asks.end_child(d, activation, asked, command)
         return
@@ -356,6 +359,20 @@ def end_child(d: Decider, command: c.EndChild) -> None:
     else:
         fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was {command.state}"))
     items_of(d, activation)
+
+
+def _as_wanted(state: State, activation: Activation, command: c.EndChild) -> c.EndChild:
+    """The end as that of the generation that is waited for, where no later one can come: a child is rolled back once and for ever,
+    and may be so while its parent is retried."""
+    heard = find_generation(state, command.child)
+    if (
+        command.state != "rolled_back"
+        or heard is None
+        or command.generation > heard
+        or activation.state is not N.WAITING
+    ):
+        return command
+    return msgspec.structs.replace(command, generation=heard + 1)
 
 
 def _undoes_child(state: State, activation: Activation, child: str) -> bool:

@@ -12,7 +12,7 @@ from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Error, Wait
 from perdure.runtime.coordinator.continuations import continuation_notice, read_continuation
 from tests.kernel.driver import Run, compiled
-from tests.kernel.rules.graphs import AGAIN, UNDO, child, effects, end_child, items, node, start, undone
+from tests.kernel.rules.graphs import AGAIN, UNDO, child, effects, end_child, items, node, start, undone, violations
 
 
 def test_rule_30_pauses_for_different_reasons_do_not_swallow_one_another():
@@ -147,6 +147,22 @@ def test_rule_35_a_child_that_ends_late_is_started_again_by_the_generation_that_
     assert [(one.child, one.generation) for one in effects(run, c.StartChild)] == [(name, 2)]
     end_child(run, name, "completed", 2)
     assert (run.state_of("w"), run.state_of("z")) == ("completed", "queued")
+
+
+def test_rule_35_a_child_that_is_rolled_back_while_its_parent_is_retried_is_waited_for_no_longer():
+    """Seed 1196050: the parent waited for a generation that a child which is rolled back never has."""
+    run = start({"id": "w", "type": "workflow", "config": {"workflow": "inner"}})
+    name = child(run, "w")
+    end_child(run, name, "cancelled")
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    child(run, "w")
+    assert run.state_of("w") == "waiting"
+    end_child(run, name, "cancelled")  # what is delivered again is no news
+    assert run.state_of("w") == "waiting"
+    end_child(run, name, "rolled_back")  # in its only generation: it was rolled back meanwhile
+    assert (run.status, run.get("w").error.code) == ("failed", "child_cancelled")
+    assert violations(run) == []
 
 
 def test_rule_35_a_child_that_was_stopped_and_then_rolled_back_is_not_started_for_ever():
