@@ -80,6 +80,7 @@ FOUND: dict[int, str] = {
     339508: "what had run after a yes that was undone was requeued past a no (E2)",
     13472: "of the simulator: a process that was told to end twice was neither at work nor gone",
     1196050: "a child was rolled back while its parent was retried, which then waited for a generation that never came (R2)",
+    1918910: "a patch led around an approval by way of a loop that had ended before the approval was put in front of it (E6)",
     12000048: "of the simulator: what happened on a topic after its trigger was deleted was taken for lost (TG3)",
     12000057: "the same",
     12000090: "the same",

@@ -223,7 +223,8 @@ class _Ways:
         """The node it is always reached together with: of two nodes with one root, neither is reached without
         the other. By default itself."""
         called = [0] * size
-        turning = {index for index in range(size) if _is_turning(state, ir, index)}
+        over = {index for index in range(size) if _is_over(state, ir, index)} - {*redone, *anew}
+        turning = over | {index for index in range(size) if _is_turning(state, ir, index)}
         order = topological(ir)
         while True:
             before = (list(self.free), list(self._skip), list(self._broken)) if self._kept or self._is_mixed() else None
@@ -456,6 +457,17 @@ def _is_turning(state: State, ir: IR, index: int) -> bool:
             continue
         head = state.activations.get(key_of(index, (run.iteration,)))
         return run.iteration > 1 or (head is not None and head.fired)
+    return False
+
+
+def _is_over(state: State, ir: IR, index: int) -> bool:
+    """Whether the node is the head of a loop that has ended: what a patch puts before it since does not hold back what follows
+    the loop."""
+    node = ir.nodes[index]
+    for loop in node.loops[:1] if node is not None else ():
+        run, looping = state.loops.get((loop, ())), ir.nodes[loop]
+        if run is not None and run.status == "ended" and looping is not None and looping.loop is not None:
+            return looping.loop.head == index
     return False
 
 

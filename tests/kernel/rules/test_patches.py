@@ -9,7 +9,7 @@ from perdure.kernel.causal_past import evidence, parents
 from perdure.kernel.segments import BlobRef
 from perdure.model.ir import Reference
 from tests.kernel.driver import Run, compiled
-from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, UNDO, again, human, node, pick, start
+from tests.kernel.rules.graphs import AGAIN, ANSWERS, DONE, UNDO, again, human, node, pick, start, violations
 
 
 def patch(run: Run, *nodes, **workflow):
@@ -557,6 +557,20 @@ def test_rule_39_a_loop_that_goes_back_brings_its_head_without_an_approval():
     graph = (ASK, node("no"), node("go"), node("h", "ask"))
     run = start(*graph, node("pay", "h"), node("x", "pay", loop=again("h")))
     guarded(run, *graph, node("pay", "h"), node("m", "pay", "go"), node("x", "m", loop=again("h")))
+
+
+def test_rule_39_a_loop_that_has_ended_leads_on_whatever_a_patch_puts_before_it():
+    """An approval before it guards nothing of what follows it: `pay` waited for `ask`, and was led around it (seed 1918910)."""
+    turns = node("x", "a", loop=again("x"))
+    run = start(node("a"), turns, node("slow"))
+    run.complete("a")
+    run.complete("x", DONE, (1,))
+    asked = (node("a"), human("ask", "a"), node("x", "a", "ask", loop=again("x")), node("slow"))
+    patch(run, *asked, node("pay", "ask"))
+    patch(run, *asked, node("pay", "x"))
+    assert len(run.events("run.patched")) == 1, "the second patch is taken"
+    assert "'pay' runs only after the approval 'ask'; it would run without it" in run.refused.message
+    assert violations(run) == []
 
 
 def test_rule_39_a_quorum_of_ways_counts_those_without_the_approval():
