@@ -91,6 +91,7 @@ def test_a_node_that_is_added_is_valid_by_itself(site):
 
 
 def text_of(page):
+    expect(page.locator(".cm-content")).to_be_visible()  # the editor comes after the page
     return page.evaluate(
         "[...document.querySelector('.code-host').shadowRoot.querySelectorAll('.cm-line')].map(l => l.textContent).join('\\n')"
     )

@@ -93,6 +93,8 @@ def begin(d: Decider, command: c.Begin) -> None:
         raise Refusal(
             code, f"attempt {command.address.attempt} of {command.address.node} may not begin: it is {activation.state}"
         )
+    if activation.state is N.HELD and activation.wants is not None:  # its worker has given it back (rule 82)
+        raise Refusal("stale_attempt", f"attempt {command.address.attempt} of {command.address.node} was given back")
     if activation.state is N.HELD and d.state.pinned(activation).effect == "at_most_once":
         raise Refusal("stale_attempt", f"attempt {command.address.attempt} of {command.address.node} was withdrawn")
     if d.state.state in (R.FAILING, R.CANCELLING) and d.state.pinned(activation).effect == "at_most_once":

@@ -300,3 +300,12 @@ def test_a_budget_is_written_in_dollars_and_kept_in_whole_millionths():
     said = problems(node("a"), limits={"budget": {"usd": -1, "tokens": "many", "on_exceed": "shout", "eur": 1}})
     assert {"wrong_value", "wrong_type", "unknown_key"} <= said.keys()
     assert "limits nothing" in problems(node("a"), limits={"budget": {}})["wrong_value"]
+
+
+def test_rule_82_what_was_given_back_does_not_begin_in_the_attempt_that_is_over():
+    """A recall that found the task with its worker came after that had given it back: the node stood as begun with nobody."""
+    run = start(node("a"), node("b"), **FIVE)
+    assert begin(run, "a", reserve=Usage(calls=4))
+    give_back(run, "b", THREE)
+    run.begin("b")
+    assert (run.state_of("b"), run.refused.code, run.events("node.started")) == ("held", "stale_attempt", [])
