@@ -6,7 +6,8 @@ import os
 import pytest
 
 from perdure.kernel import snapshot
-from perdure.kernel.state import Activation, NodeState, State, key_of
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import Activation, State, key_of
 from perdure.kernel.waits import has_more_items
 from tests.api.helpers import serving
 from tests.attack.__main__ import CASES, GENERATED

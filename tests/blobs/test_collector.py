@@ -12,7 +12,7 @@ from perdure.blob_stores.folder import FolderObjects
 from perdure.blob_stores.objects import ObjectBlobs
 from perdure.blobs import BlobMissing, ForeignBlobStore, key_of
 from perdure.clock import system
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.collector import Collector
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.engine import tasks

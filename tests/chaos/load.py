@@ -11,8 +11,9 @@ from typing import Any
 from perdure.doctor import Doctor, Report
 from perdure.engine import Engine
 from perdure.errors import StoreUnavailable
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.state import NodeState, State
+from perdure.kernel.state import State
 from perdure.runtime.coordinator.requests import Reply, Request
 from perdure.transport import TransportUnavailable
 from tests.chaos.cluster import Cluster

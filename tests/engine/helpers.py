@@ -15,7 +15,8 @@ from perdure.journal import Journal
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
-from perdure.kernel.state import NodeState, State
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import State
 from perdure.model import compile_definition
 from perdure.model import ir as irs
 from perdure.model.ir import IR

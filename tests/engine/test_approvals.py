@@ -7,7 +7,7 @@ import pytest
 from perdure.clock import OffsetClock, system
 from perdure.doctor import Finding, Report
 from perdure.doctor.repair import repair
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine.helpers import ask, ended, events, finish, output_of, running, start, state_of, task, until, workflow
 
 R = RunState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine import tasks
 from tests.engine.helpers import ended, finish, output_of, running, start, state_of, task, until, until_true, workflow
 

@@ -10,8 +10,8 @@ import pytest
 
 from perdure.blobs import BlobMissing, key_of
 from perdure.kernel.events import refs_of
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.segments import BlobRef
-from perdure.kernel.state import RunState
 from perdure.runtime.coordinator import cache, fetcher
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.engine import tasks

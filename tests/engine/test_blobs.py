@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from perdure.blobs import INLINE_BYTES, ref_of
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.segments import BlobRef
-from perdure.kernel.state import RunState
 from perdure.transport import encode_message
 from perdure.transports.local import LocalTransport
 from tests.engine import large, tasks

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.decide import decide
-from perdure.kernel.state import RunState, State
+from perdure.kernel.lifecycle import RunState
+from perdure.kernel.state import State
 from perdure.runtime.coordinator.loaded import Loaded
 from tests.engine import tasks
 from tests.engine.helpers import (
@@ -165,9 +167,9 @@ async def test_a_child_that_is_stopped_in_the_append_that_retries_it_is_not_retr
 async def test_a_stop_calls_off_a_start_that_is_not_decided_yet(tmp_path):
     parent = begin_run({"id": "call", "type": "workflow", "config": {"workflow": "child"}})
     name = begin_child(parent, "call", inputs={"n": 1})
-    (started,) = effects(parent, c.StartChild)
+    (started,) = effects(parent, fx.StartChild)
     parent.tell(c.Cancel)
-    (stopped,) = effects(parent, c.StopChild)
+    (stopped,) = effects(parent, fx.StopChild)
     async with running(tmp_path) as engine:
         await register(engine, {**CHILD, "name": "inner"})
         said: list[Any] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine import tasks
 from tests.engine.helpers import events, finish, running, start, state_of, task, transform, workflow
 

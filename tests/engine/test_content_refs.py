@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from perdure.blobs import ref_of
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.segments import BlobRef
-from perdure.kernel.state import RunState
 from perdure.model import DefinitionError
 from tests.engine import tasks
 from tests.engine.helpers import (

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine import tasks
 from tests.engine.helpers import ask, check, ended, finish, running, start, state_of, task, until, until_true, workflow
 

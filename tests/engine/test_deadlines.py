@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine import tasks
 from tests.engine.helpers import ended, finish, running, start, task, workflow
 

@@ -12,7 +12,7 @@ import pytest
 
 from perdure.errors import StoreUnavailable
 from perdure.journal import JournalReadOnly
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.doubles.faults import Fault, FaultKind, FaultyJournal
 from tests.engine import tasks
 from tests.engine.helpers import (

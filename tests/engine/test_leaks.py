@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.coordinator.messages import Resumed
 from tests.engine import tasks
 from tests.engine.conftest import descriptors

@@ -10,7 +10,7 @@ import pytest
 
 from perdure.errors import SettingsInvalid
 from perdure.kernel.address import Address
-from perdure.kernel.state import RunState as R
+from perdure.kernel.lifecycle import RunState as R
 from perdure.limits import read_queue_limits
 from tests.engine import counting, tasks
 from tests.engine.helpers import (

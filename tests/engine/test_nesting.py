@@ -10,7 +10,7 @@ from perdure.engine import Engine
 from perdure.errors import NotFound
 from perdure.kernel import continuations
 from perdure.kernel.address import LONGEST_ID, Address
-from perdure.kernel.state import NodeState, RunState
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.waits import MAX_DEPTH
 from perdure.runtime.coordinator.children import explain_children
 from tests.engine import tasks

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from perdure.journal import Conflict
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.worker.worker import WorkerStopped
 from tests.engine import tasks

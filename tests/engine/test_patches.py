@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure.engine import Engine
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.model import DefinitionError
 from perdure.runtime.coordinator.requests import Reply, Request, decode_request, encode_request
 from perdure.service import Service

@@ -15,8 +15,8 @@ from perdure.access import LOCAL
 from perdure.clock import SystemClock
 from perdure.engine import Engine
 from perdure.kernel import events as e
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox, run_of_item
-from perdure.kernel.state import RunState
 from perdure.runtime.poll_handler import PollHandler
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service

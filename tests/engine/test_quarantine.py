@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perdure.journal import JournalCorrupt, RunFilter
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.coordinator import loaded
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.parts import EngineStopped

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,

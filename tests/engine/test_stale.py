@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import perdure
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.coordinator.messages import Reported
 from perdure.transport import Delivery, Result
 from tests.engine import tasks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from tests.engine import tasks
 from tests.engine.helpers import ask, ended, finish, running, start, task, workflow
 

@@ -9,7 +9,7 @@ import pytest
 
 from perdure.journal import Exists, IdempotencyKey
 from perdure.kernel import commands as c
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.coordinator import loaded as loaded_module
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.messages import Asked, BeginAsked, Message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.coordinator.messages import BeginAsked, Reported
 from perdure.transport import BeginRequest, Delivery, Result, Task
 from tests.attack.marks import attack

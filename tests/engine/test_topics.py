@@ -14,8 +14,8 @@ from perdure.engine import Engine
 from perdure.journal import Commit
 from perdure.kernel import events as e
 from perdure.kernel import triggers
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox, run_of_item
-from perdure.kernel.state import RunState
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
 from perdure.service.errors import Invalid

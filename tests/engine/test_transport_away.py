@@ -12,7 +12,7 @@ import pytest
 from perdure import engine as engines
 from perdure.errors import StoreUnavailable
 from perdure.journal import JournalClosed
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.patience import insist
 from perdure.runtime.reclaimer import Reclaimer

@@ -10,10 +10,11 @@ import pytest
 from perdure.engine import Engine
 from perdure.kernel import commands as c
 from perdure.kernel import continuations, triggers
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox, Policy, Rate, run_of_item, run_of_window
 from perdure.kernel.segments import BlobRef
-from perdure.kernel.state import RunState
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator import loaded
 from perdure.runtime.coordinator.listener import Listener
@@ -423,7 +424,7 @@ async def test_a_quarantined_run_is_not_waited_for(tmp_path):
         assert await ends_of(engine) == [(first, "lost")]
 
 
-@pytest.mark.parametrize(("kind", "said"), [(c.StartRun, "lost"), (c.NotifyTrigger, "completed")])
+@pytest.mark.parametrize(("kind", "said"), [(fx.StartRun, "lost"), (fx.NotifyTrigger, "completed")])
 async def test_a_run_that_was_never_made_or_never_told_its_end_is_not_waited_for(tmp_path, monkeypatch, kind, said):
     real = loaded.Loaded._notice
 
@@ -436,7 +437,7 @@ async def test_a_run_that_was_never_made_or_never_told_its_end_is_not_waited_for
         await register(engine, PLAIN, open=1)
         await engine.triggers.deliver("orders", [item("a")], 1)
         name = run_of_item(HOOK, "a")
-        if kind is c.NotifyTrigger:
+        if kind is fx.NotifyTrigger:
             await ended(engine, name)
         monkeypatch.setattr(loaded.Loaded, "_notice", real)
         await sweep(engine)

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.runtime.coordinator.requests import Request
 from tests.engine.helpers import (
     ask,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.address import Address
@@ -47,7 +48,7 @@ class Run:
         self.ir = ir
         self.state = State()
         self.journal: list[Any] = []
-        self.effects: list[c.Effect] = []
+        self.effects: list[fx.Effect] = []
         self.now = 1000.0
         self.answers: Answers = dict(answers or {})
         """What conditions say: (kind, node[, rule]) or need -> bool, Error, or a function of the Question."""
@@ -210,7 +211,7 @@ class Run:
 
     def dispatched(self) -> set[str]:
         """What the last command dispatched, as `node`, `node[1]` or `node#0`."""
-        return {effect.address.place for effect in self.effects if isinstance(effect, c.Dispatch)}
+        return {effect.address.place for effect in self.effects if isinstance(effect, fx.Dispatch)}
 
     @property
     def status(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.mailbox import Mailbox, Over, Policy
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error, Wait
@@ -44,15 +45,15 @@ def answer_target(question: c.Question) -> Any:
 class TriggerRun(Run):
     """A run of a trigger, whose journal the checker reads along."""
 
-    def __init__(self, *, now: float = 1_000_000.0, went: c.ContinueRun | None = None) -> None:
+    def __init__(self, *, now: float = 1_000_000.0, went: fx.ContinueRun | None = None) -> None:
         """`went`: the run before, which this one continues."""
         super().__init__(TRIGGER, start=False, answers={"moments": answer_moments, "target": answer_target})
         self.now = now
         self.checker = Checker({TRIGGER.hash: TRIGGER})
         self.check = self._feed
         self.fed = 0
-        self.started: list[c.StartRun] = []
-        self.stops: list[c.StopRun] = []
+        self.started: list[fx.StartRun] = []
+        self.stops: list[fx.StopRun] = []
         if went is None:
             self.do(c.Start(at=self.now, run_id="tr", ir=TRIGGER))
         else:
@@ -68,8 +69,8 @@ class TriggerRun(Run):
             assert run.checker.feed(event) == []
         assert run.checker.settle() == []
         run.fed = len(run.journal)
-        run.started += [effect for effect in run.effects if isinstance(effect, c.StartRun)]
-        run.stops += [effect for effect in run.effects if isinstance(effect, c.StopRun)]
+        run.started += [effect for effect in run.effects if isinstance(effect, fx.StartRun)]
+        run.stops += [effect for effect in run.effects if isinstance(effect, fx.StopRun)]
 
     @property
     def box(self) -> Mailbox:
@@ -113,7 +114,7 @@ class TriggerRun(Run):
     @property
     def polls(self) -> list[int]:
         """The polls that the last command sent."""
-        return [effect.address.attempt for effect in self.effects if isinstance(effect, c.Dispatch)]
+        return [effect.address.attempt for effect in self.effects if isinstance(effect, fx.Dispatch)]
 
     def deliver(self, *ids: str, key: str = "", **fields: Any) -> Any:
         items = tuple(c.Delivered(id=name, key=key, **fields) for name in ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import waits
 from perdure.kernel.address import Address
 from perdure.kernel.outstanding import outstanding
@@ -49,7 +50,7 @@ def test_the_next_portion_is_started_when_an_item_moves(move: str) -> None:
 
 
 def more(run: Run) -> list[Address]:
-    return [effect.address for effect in run.effects if isinstance(effect, c.StartMore)]
+    return [effect.address for effect in run.effects if isinstance(effect, fx.StartMore)]
 
 
 def test_the_next_portion_is_asked_for_though_no_item_moves() -> None:
@@ -64,9 +65,9 @@ def test_the_next_portion_is_asked_for_though_no_item_moves() -> None:
 
 def test_a_portion_that_was_not_asked_for_is_asked_for_after_a_crash() -> None:
     run = begun()
-    assert [effect.address for effect in outstanding(run.state) if isinstance(effect, c.StartMore)] == more(run)
+    assert [effect.address for effect in outstanding(run.state) if isinstance(effect, fx.StartMore)] == more(run)
     run.tell(c.Pause)
-    assert [effect for effect in outstanding(run.state) if isinstance(effect, c.StartMore)] == []
+    assert [effect for effect in outstanding(run.state) if isinstance(effect, fx.StartMore)] == []
 
 
 def test_a_full_map_asks_for_no_more_than_may_be_open() -> None:

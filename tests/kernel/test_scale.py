@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.state import Activation, State
@@ -278,7 +279,7 @@ def given_up(size: int) -> Steps:
     state = begun(compiled(*({"id": f"n{i}", "on_failure": "park"} for i in range(size))))
     timers = []
     for i in range(size):
-        timers += [effect.timer for effect in do(state, wait_for(f"n{i}")).effects if isinstance(effect, c.SetTimer)]
+        timers += [effect.timer for effect in do(state, wait_for(f"n{i}")).effects if isinstance(effect, fx.SetTimer)]
     yield
     for timer in reversed(timers):
         assert len(do(state, c.FireTimer(at=9.0, timer=timer)).events) == 2

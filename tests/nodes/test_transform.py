@@ -8,7 +8,7 @@ import pytest
 
 from perdure import egress, testing
 from perdure.egress.policy import Policy
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.model import compile_definition
 from perdure.nodes import builtin, transform
 from perdure.nodes.config_checks import check_configs

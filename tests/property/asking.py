@@ -6,7 +6,8 @@ from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel.compensation import child_to_undo
-from perdure.kernel.state import Activation, NodeState, RunState
+from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.state import Activation
 from perdure.kernel.values import Ask, steps_of
 from perdure.model.ir import Node
 from tests.property.walk import Walk

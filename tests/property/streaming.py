@@ -8,7 +8,7 @@ from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.state import NodeState
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.stream_readers import find_unread, sources
 from perdure.kernel.values import Part, PortEnd
 from perdure.model import compile_definition

@@ -15,7 +15,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import guards
 from perdure.kernel.decide import advance
-from perdure.kernel.state import NodeState, RunState
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.values import Error
 from tests.property import graphs
 from tests.property.walk import Walk

@@ -20,10 +20,12 @@ import pytest
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import snapshot
 from perdure.kernel.address import Address
 from perdure.kernel.decide import advance, decide
-from perdure.kernel.state import ENDED, Activation, State
+from perdure.kernel.lifecycle import ENDED
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
 from tests.kernel.driver import compiled
@@ -272,8 +274,8 @@ class Search:
         dispatched, recalled = (
             tuple(self._task((a.node, a.scope, a.undo), a.attempt) for a in addresses)
             for addresses in (
-                [effect.address for effect in result.effects if isinstance(effect, c.Dispatch)],
-                [effect.address for effect in result.effects if isinstance(effect, c.Recall)],
+                [effect.address for effect in result.effects if isinstance(effect, fx.Dispatch)],
+                [effect.address for effect in result.effects if isinstance(effect, fx.Recall)],
             )
         )
         return Step(number, kernel, checker, dispatched, recalled, frozenset(live), state.terminal, repr(command))

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import hand_out, triggers
 from perdure.kernel.mailbox import Over, Policy, Rate, Windowing
@@ -58,7 +59,7 @@ class World:
             if begun.trigger.report:
                 self.open[begun.run_id] = begun.trigger.number
         self.run.started = []
-        carried = [effect for effect in getattr(result, "effects", ()) if isinstance(effect, c.ContinueRun)]
+        carried = [effect for effect in getattr(result, "effects", ()) if isinstance(effect, fx.ContinueRun)]
         if carried:
             before = self.run
             self.run = TriggerRun(now=before.now, went=carried[0])

@@ -14,8 +14,8 @@ from perdure.kernel import commands as c
 from perdure.kernel import hand_out, triggers, windows
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts import HANDLERS
+from perdure.kernel.lifecycle import IntegrityError, RunState
 from perdure.kernel.mailbox import Item, Mailbox, Over, Rate, Windowing
-from perdure.kernel.state import IntegrityError, RunState
 from perdure.kernel.trigger_events import TriggerEnded, TriggerReceived
 from perdure.kernel.trigger_run import TRIGGER
 from tests.kernel.mailboxes import TriggerRun

@@ -16,12 +16,13 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import polls, trigger_facts, triggers
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts import HANDLERS
+from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.mailbox import Mailbox, Over, Policy, run_of_item
-from perdure.kernel.state import IntegrityError
 from perdure.kernel.trigger_run import NODE
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun
@@ -63,14 +64,14 @@ class World:
         result = self.run.do(command)
         self.note()
         for effect in getattr(result, "effects", ()):
-            if isinstance(effect, c.ContinueRun):
+            if isinstance(effect, fx.ContinueRun):
                 self.run = TriggerRun(now=self.run.now, went=effect)
                 self.note()
         return result
 
     def note(self) -> None:
         for effect in self.run.effects:
-            if isinstance(effect, c.Dispatch):
+            if isinstance(effect, fx.Dispatch):
                 self.tasks.append((effect.address, self.box.cursor, self.source))
         for begun in self.run.started:
             assert begun.run_id not in self.runs, f"{begun.run_id} is started twice (TG4)"
@@ -260,7 +261,7 @@ def _cursor_before_the_append(patch: pytest.MonkeyPatch) -> None:
     def poll(d: Decider, node: str, box: Mailbox) -> None:
         before = len(d.effects)
         real(d, node, box)
-        if any(isinstance(effect, c.Dispatch) for effect in d.effects[before:]):
+        if any(isinstance(effect, fx.Dispatch) for effect in d.effects[before:]):
             d.emit(e.TriggerAdvanced, node=node, after=box.cursor, cursor=str(int(str(box.cursor or 0)) + PAGE))
 
     patch.setattr(polls, "_poll", poll)

@@ -15,9 +15,10 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import topics, triggers
+from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.mailbox import Mailbox, Over, Policy, run_of_item
-from perdure.kernel.state import IntegrityError
 from tests.kernel.mailboxes import TriggerRun
 
 PAGE = 3
@@ -57,7 +58,7 @@ class World:
         result = self.run.do(command)
         self.note()
         for effect in getattr(result, "effects", ()):
-            if isinstance(effect, c.ContinueRun):
+            if isinstance(effect, fx.ContinueRun):
                 self.run = TriggerRun(now=self.run.now, went=effect)
                 self.note()
         return result

@@ -16,11 +16,13 @@ from typing import Any
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.address import Address
 from perdure.kernel.evolve import evolve
-from perdure.kernel.state import Activation, NodeState, RunState, State
+from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error, Wait
 from perdure.model.ir import IR, Node
 from tests.kernel.driver import Run, fold
@@ -96,24 +98,24 @@ class Walk:
             self._agree()
         return result
 
-    def _heed(self, effects: tuple[c.Effect, ...]) -> None:
+    def _heed(self, effects: tuple[fx.Effect, ...]) -> None:
         for effect in effects:
             match effect:
-                case c.Dispatch():
+                case fx.Dispatch():
                     self.tasks.append(effect.address)
                     self.dispatched.add(effect.address)
-                case c.Recall():
+                case fx.Recall():
                     self.recalled.append(effect.address)
-                case c.SetTimer():
+                case fx.SetTimer():
                     self.timers[effect.timer] = effect.due_at
                     self.old_timers.append(effect.timer)
-                case c.ClearTimer():
+                case fx.ClearTimer():
                     self.timers.pop(effect.timer, None)
-                case c.StartMore():
+                case fx.StartMore():
                     self.more.append(effect.address)
-                case c.StartChild():
+                case fx.StartChild():
                     self.children[effect.child] = effect.generation
-                case c.StopChild(rollback=True):
+                case fx.StopChild(rollback=True):
                     self.children[effect.child] = self.children.get(effect.child, 0) + 1
 
     def _agree(self) -> None:

@@ -20,6 +20,7 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel import continuations, reruns, triggers
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
 from perdure.kernel.mailbox import sort
@@ -563,7 +564,7 @@ def hook_that_goes_on_as_a_new_run() -> Run:
         for name in "abcd":
             if not run.state.terminal:
                 run.deliver(name, inputs={"n": name}, key="k")
-    (went,) = [effect for effect in run.effects if isinstance(effect, c.ContinueRun)]
+    (went,) = [effect for effect in run.effects if isinstance(effect, fx.ContinueRun)]
     after = TriggerRun(now=run.now, went=went)
     after.end(*after.box.open)
     return after

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 import perdure
-from perdure.kernel.state import NodeState, RunState
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.sdk.asks import look
 
 MEMORY = ":memory:"

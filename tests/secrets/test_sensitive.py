@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from perdure.cli.app import app
 from perdure.deployment import keys_file
 from perdure.kernel import events as e
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.secrets.keyring import open_file, write_file
 from tests.engine.helpers import ask, compiled, running, start, until
 

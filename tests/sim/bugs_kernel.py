@@ -12,6 +12,7 @@ from perdure.kernel import (
     attempts,
     causal_past,
     edges,
+    lifecycle,
     loops,
     node_facts,
     routes,
@@ -21,7 +22,7 @@ from perdure.kernel import (
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
-from perdure.kernel.state import NodeState, RunState
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.values import Route
 from tests.sim.planting import activation_of, bug, deciding, focused, folding, swapped
 
@@ -88,7 +89,7 @@ def _() -> Iterator[None]:
         said = real(run, activation, command, success)
         return None if said == "repeated" and activation.state is N.COMPLETED else said
 
-    allowed = {**state.NODE_TRANSITIONS, N.COMPLETED: state.NODE_TRANSITIONS[N.COMPLETED] | {N.COMPLETED}}
+    allowed = {**lifecycle.NODE_TRANSITIONS, N.COMPLETED: lifecycle.NODE_TRANSITIONS[N.COMPLETED] | {N.COMPLETED}}
     with swapped(real, objection), patch.object(edges, "NODE_TRANSITIONS", allowed):
         yield
 
@@ -221,7 +222,7 @@ def _() -> Iterator[None]:
 
     def count(run: Any, activation: Any, edge: Any, status: int, hop: int) -> None:
         real(run, activation, edge, status, hop)
-        activation.taken += status == state.TAKEN
+        activation.taken += status == lifecycle.TAKEN
 
     with swapped(real, count):
         yield
@@ -258,7 +259,7 @@ def _() -> Iterator[None]:
     def resolve(run: Any, edge: Any, ir: int, source: Any, status: int) -> None:
         real(run, edge, ir, source, status)
         target = run.activations.get((edge.target, source.scope[: edge.common], -1))
-        if target is not None and target.fired and status == state.TAKEN:
+        if target is not None and target.fired and status == lifecycle.TAKEN:
             run.tokens += 1
 
     with swapped(real, resolve):

@@ -23,7 +23,7 @@ from perdure.kernel import (
 )
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
-from perdure.kernel.state import NodeState, RunState
+from perdure.kernel.lifecycle import NodeState, RunState
 from tests.sim.planting import bug, focused, method, swapped
 
 N, R = NodeState, RunState

@@ -10,10 +10,10 @@ from unittest.mock import patch
 import msgspec
 
 from perdure.journal import Accepted, JournalUnavailable, OutcomeUnknown
-from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import snapshot
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.outstanding import outstanding
-from perdure.kernel.state import NodeState
 from perdure.runtime.coordinator import children, loaded, projections, renderer
 from perdure.runtime.coordinator.batch import Batch
 from perdure.runtime.coordinator.coordinator import Coordinator
@@ -58,7 +58,7 @@ def _() -> Iterator[None]:
     async def write(self: Coordinator, batch: Batch) -> None:
         for found in batch.runs.values():
             for effect in found.effects:
-                if isinstance(effect, c.Dispatch):
+                if isinstance(effect, fx.Dispatch):
                     self.publisher.queue(found, effect.address)
         await self.publisher.publish()
         await real(self, batch)
@@ -193,11 +193,11 @@ _LEAVES_A_CHILD = focused(
 
 @bug("the stop of a child that was lost with its process is not sent again", "rule-35", _LEAVES_A_CHILD)
 def _() -> Iterator[None]:
-    def without(run: Any) -> list[c.Effect]:
+    def without(run: Any) -> list[fx.Effect]:
         return [
             one
             for one in outstanding(run)
-            if not isinstance(one, c.StopChild) or run.state not in ("running", "paused")
+            if not isinstance(one, fx.StopChild) or run.state not in ("running", "paused")
         ]
 
     with swapped(outstanding, without):

@@ -15,7 +15,8 @@ from perdure.errors import StoreUnavailable
 from perdure.invariants import Checker
 from perdure.journal import Command, DueTimer, Notice
 from perdure.kernel import commands as c
-from perdure.kernel.state import RunState, State
+from perdure.kernel.lifecycle import RunState
+from perdure.kernel.state import State
 from perdure.model import compile_definition
 from perdure.runtime.coordinator.incarnation import LostIncarnation
 from perdure.runtime.coordinator.loaded import Loaded

@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import hand_out, triggers
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts import HANDLERS
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox
-from perdure.kernel.state import RunState
 from perdure.runtime.coordinator import loaded
 from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.lost_runs import LostRuns
@@ -180,7 +181,7 @@ def _end_not_told(patch: pytest.MonkeyPatch) -> None:
     real = loaded.Loaded._notice
 
     def forget(self: Any, effect: Any) -> None:
-        if not isinstance(effect, c.NotifyTrigger):
+        if not isinstance(effect, fx.NotifyTrigger):
             real(self, effect)
 
     patch.setattr(loaded.Loaded, "_notice", forget)

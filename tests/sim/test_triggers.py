@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import polls
 from perdure.runtime.coordinator import loaded
 from perdure.simulation.plan import DIVIDED_FROM, POLLS_FROM, TRIGGERS_FROM, make_plan
@@ -38,7 +39,7 @@ def test_other_seeds_have_no_trigger() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [c.StartRun, c.NotifyTrigger])
+@pytest.mark.parametrize("kind", [fx.StartRun, fx.NotifyTrigger])
 def test_a_notice_that_is_not_written_is_noticed(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     real = loaded.Loaded._notice
 

@@ -366,7 +366,7 @@ class LocalRun(Session):
 
 def tell_left(state: State) -> str:
     """What becomes of the work that this process leaves behind at once (rule 33)."""
-    from perdure.kernel.state import NodeState
+    from perdure.kernel.lifecycle import NodeState
 
     under_way = [one for one in state.activations.values() if one.state is NodeState.RUNNING]
     once = sorted({state.name(one.node) for one in under_way if state.pinned(one).effect == "at_most_once"})

@@ -14,7 +14,8 @@ from perdure.kernel.commands import Need, Needs, Question, Refused, Ruling, Verd
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.evolve import evolve
 from perdure.kernel.explain import explain
-from perdure.kernel.state import IntegrityError, NodeState, RunState, State
+from perdure.kernel.lifecycle import IntegrityError, NodeState, RunState
+from perdure.kernel.state import State
 
 __all__ = [
     "IntegrityError",

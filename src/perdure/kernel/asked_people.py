@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perdure.kernel.state import Activation, NodeState, State
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import steps_of
 from perdure.model.ir import IR, Node
 

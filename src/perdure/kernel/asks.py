@@ -10,16 +10,18 @@ from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel import compensation
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.attempts import fence, too_much
 from perdure.kernel.decider import MAX_DEPTH, Decider
 from perdure.kernel.dispatches import hold_back
 from perdure.kernel.edges import in_closing_iteration
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.money import child_budget, heard_of
 from perdure.kernel.outcomes import check_bytes, fail_attempt, fail_for_good
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.settle import schedule
-from perdure.kernel.state import Activation, Approval, NodeState, RunState
+from perdure.kernel.state import Activation, Approval
 from perdure.kernel.values import MOST_ASKS, Ask, AskedChild, Asking, Error, Wait, steps_of
 
 N, R = NodeState, RunState
@@ -110,7 +112,7 @@ def _start_child(d: Decider, activation: Activation, ask: Ask, command: c.AskFor
     if (budget := child_budget(d.state, ask.budget)) is not None:
         about |= {"budget": budget}
     d.emit_for(e.ChildStarted, activation, **about, ask=ask.name, version=2 if budget is None else 3)
-    d.effect(c.StartChild(**about, address=d.state.address(activation)))
+    d.effect(fx.StartChild(**about, address=d.state.address(activation)))
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------

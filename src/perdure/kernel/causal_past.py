@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.edges import latest
-from perdure.kernel.state import ENDED, ERROR, OPEN, TAKEN, Activation, Key, NodeState, State, key_of
+from perdure.kernel.lifecycle import ENDED, ERROR, OPEN, TAKEN, NodeState
+from perdure.kernel.state import Activation, Key, State, key_of
 from perdure.kernel.values import Error
 from perdure.model.ir import IR, Reference
 

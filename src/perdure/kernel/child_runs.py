@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
+from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import AskedChild
 
 N, R = NodeState, RunState

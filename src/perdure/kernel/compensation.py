@@ -7,10 +7,12 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.child_runs import next_undone
 from perdure.kernel.decider import Decider
-from perdure.kernel.state import Activation, IntegrityError, NodeState, RunState, State
+from perdure.kernel.lifecycle import IntegrityError, NodeState, RunState
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error
 
 N, R = NodeState, RunState
@@ -55,7 +57,7 @@ def attempt(d: Decider, activation: Activation) -> None:
     d.emit_for(e.NodeCompensating, activation, attempt=undo.attempt + 1)
     child = child_to_undo(d.state, activation)
     if child:
-        d.effect(c.StopChild(child=child, rollback=True))
+        d.effect(fx.StopChild(child=child, rollback=True))
     else:
         d.dispatch(activation, undo=True)
 
@@ -142,10 +144,10 @@ def notify(d: Decider) -> None:
     state = d.state
     ended: Any = state.state.value
     if state.streaming:
-        d.effect(c.DropStreams())
+        d.effect(fx.DropStreams())
     if state.parent is not None:
-        d.effect(c.NotifyParent(parent=state.parent))
+        d.effect(fx.NotifyParent(parent=state.parent))
     elif not state.triggers:
-        d.effect(c.TellTopic(state=ended))
+        d.effect(fx.TellTopic(state=ended))
     if state.trigger is not None and state.trigger.report:
-        d.effect(c.NotifyTrigger(trigger=state.trigger, state=ended))
+        d.effect(fx.NotifyTrigger(trigger=state.trigger, state=ended))

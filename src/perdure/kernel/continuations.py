@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.events_heard import tell_heard
 from perdure.kernel.generations import in_order
-from perdure.kernel.state import Activation, LoopRun, NodeState, RunState
+from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.state import Activation, LoopRun
 
 N = NodeState
 
@@ -64,7 +66,7 @@ def go_on(d: Decider, cause: Activation) -> None:
     pauses = tuple(sorted(state.pauses.items())) if state.state is RunState.PAUSED else ()
     d.emit(e.RunCompleted, continued_as=new)
     given: Any = {"signals": signals, "signals_seen": seen, "pauses": pauses, "heard": tell_heard(state)}
-    d.effect(c.ContinueRun(run_id=new, adopted=tuple(adopted), **given))
+    d.effect(fx.ContinueRun(run_id=new, adopted=tuple(adopted), **given))
 
 
 def next_id(run_id: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from perdure.kernel import attempts, polls, runs, stream_commands, topics, triggers, waits
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.decider import Decider, Refusal, Unknown
 from perdure.kernel.hand_out import hand_out
 from perdure.kernel.money import let_go
@@ -120,5 +121,5 @@ def _decide(
             state.rollback(before)
     effects = decider.effects
     for name, due_at in sorted(timers.items()) if timers else ():
-        effects.append(c.ClearTimer(timer=name) if due_at is None else c.SetTimer(timer=name, due_at=due_at))
+        effects.append(fx.ClearTimer(timer=name) if due_at is None else fx.SetTimer(timer=name, due_at=due_at))
     return c.Ruling(tuple(decider.events), tuple(effects))

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence
 from perdure.kernel.causal_past import evidence as gather
 from perdure.kernel.child_runs import list_left, open_children
 from perdure.kernel.evolve import apply
-from perdure.kernel.state import Activation, Key, NodeState, State
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import Activation, Key, State
 from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node
 
@@ -56,7 +58,7 @@ class Decider:
         self.at = command.at
         self.verdicts = verdicts
         self.events: list[Any] = []
-        self.effects: list[c.Effect] = []
+        self.effects: list[fx.Effect] = []
         self.ended: list[Activation] = []
         """Activations inside loops that ended in this decision: they may let an iteration close."""
         self.raced: set[Key] = set()
@@ -114,7 +116,7 @@ class Decider:
         if scope:
             self.ended.append(activation)
 
-    def effect(self, effect: c.Effect) -> None:
+    def effect(self, effect: fx.Effect) -> None:
         self.effects.append(effect)
 
     def place(self, activation: Activation, attempt: int | None = None) -> e.Place:
@@ -132,13 +134,13 @@ class Decider:
         return self.state.visits.get(activation.node, 0) + 1 if activation.scope else 1
 
     def dispatch(self, activation: Activation, *, undo: bool = False) -> None:
-        self.effect(c.Dispatch(address=self.state.address(activation, undo=undo)))
+        self.effect(fx.Dispatch(address=self.state.address(activation, undo=undo)))
 
     def stop(self, activation: Activation, *, undo: bool = False) -> None:
-        self.effect(c.Stop(address=self.state.address(activation, undo=undo)))
+        self.effect(fx.Stop(address=self.state.address(activation, undo=undo)))
 
     def recall(self, activation: Activation, *, undo: bool = False) -> None:
-        self.effect(c.Recall(address=self.state.address(activation, undo=undo)))
+        self.effect(fx.Recall(address=self.state.address(activation, undo=undo)))
 
     def node(self, activation: Activation) -> Node:
         """The node as the definition that governs routing has it now."""
@@ -193,14 +195,14 @@ class Decider:
         waited_for = False
         for activation in found:
             for child in open_children(activation):
-                self.effect(c.StopChild(child=child))
+                self.effect(fx.StopChild(child=child))
                 waited_for = waited_for or activation.state is NodeState.WAITING
         return waited_for
 
     def leave_children(self, activation: Activation) -> None:
         """Stop the children of an activation that has ended, if they are not what ended it."""
         for child in list_left(self.state, activation):
-            self.effect(c.StopChild(child=child))
+            self.effect(fx.StopChild(child=child))
 
     def recall_queued(self) -> None:
         state = self.state

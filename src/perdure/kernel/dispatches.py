@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
-from perdure.kernel.state import Activation, NodeState
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import Activation
 from perdure.kernel.stream_readers import is_fed
 
 

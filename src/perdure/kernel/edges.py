@@ -7,8 +7,7 @@ and are remembered in `State.entered`, where every iteration reads them again (r
 from __future__ import annotations
 
 from perdure.kernel.events import Scope
-from perdure.kernel.money_facts import lose
-from perdure.kernel.state import (
+from perdure.kernel.lifecycle import (
     ENDED,
     ERROR,
     FAILED,
@@ -17,15 +16,11 @@ from perdure.kernel.state import (
     OPEN,
     SKIPPED,
     TAKEN,
-    Activation,
     IntegrityError,
-    Key,
-    LoopRun,
     NodeState,
-    State,
-    Timer,
-    key_of,
 )
+from perdure.kernel.money_facts import lose
+from perdure.kernel.state import Activation, Key, LoopRun, State, Timer, key_of
 from perdure.kernel.values import Route
 from perdure.model.ir import Edge, Node
 

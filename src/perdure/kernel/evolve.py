@@ -12,7 +12,8 @@ from __future__ import annotations
 from perdure.kernel import events as e
 from perdure.kernel import loop_facts, node_facts, run_facts, stream_facts, trigger_facts, undo_facts, wait_facts
 from perdure.kernel.facts import HANDLERS
-from perdure.kernel.state import IntegrityError, State
+from perdure.kernel.lifecycle import IntegrityError
+from perdure.kernel.state import State
 
 RULES = (run_facts, node_facts, loop_facts, wait_facts, undo_facts, trigger_facts, stream_facts)
 if missing := set(e.TYPES.values()) - set(HANDLERS):

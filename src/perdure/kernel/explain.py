@@ -7,21 +7,11 @@ from __future__ import annotations
 
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
+from perdure.kernel.lifecycle import ERROR, FAILED, OPEN, SKIPPED, TAKEN, NodeState, RunState
 from perdure.kernel.run_ids import place
 from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.settle import join_verdict
-from perdure.kernel.state import (
-    ERROR,
-    FAILED,
-    OPEN,
-    SKIPPED,
-    TAKEN,
-    Activation,
-    NodeState,
-    RunState,
-    State,
-    key_of,
-)
+from perdure.kernel.state import Activation, State, key_of
 from perdure.kernel.values import Asked
 from perdure.model.ir import Edge, Node
 from perdure.spelling import suggest

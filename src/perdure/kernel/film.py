@@ -15,7 +15,8 @@ import msgspec
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
 from perdure.kernel.explain import find_latest
-from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, Key, LoopRun, NodeState, RunState, State
+from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN, NodeState, RunState
+from perdure.kernel.state import Activation, Key, LoopRun, State
 
 N, R = NodeState, RunState
 STATES = tuple(state.value for state in NodeState)

@@ -11,11 +11,13 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, in_schedule
 from perdure.kernel.dispatches import hold_back
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.outcomes import park
-from perdure.kernel.state import Activation, NodeState, RunState, State
+from perdure.kernel.state import Activation, State
 from perdure.kernel.stream_readers import find_unread, is_fed, readers
 from perdure.kernel.values import Error
 
@@ -128,9 +130,9 @@ def _close(
     d.effect(_closing(d.state, activation, edition, reason))
 
 
-def closings(state: State) -> list[c.Effect]:
+def closings(state: State) -> list[fx.Effect]:
     """What readers at work must be told again, as the word may have been lost: that an edition which they read is over."""
-    found: list[c.Effect] = []
+    found: list[fx.Effect] = []
     for source in sorted((a for a in state.activations.values() if a.flow is not None), key=in_schedule):
         if source.flow is None or source.flow.state == "open":
             continue
@@ -141,6 +143,6 @@ def closings(state: State) -> list[c.Effect]:
 
 def _closing(
     state: State, activation: Activation, edition: int, reason: Literal["end", "failed", "cancelled", "restart"]
-) -> c.CloseStream:
+) -> fx.CloseStream:
     address = msgspec.structs.replace(state.address(activation), attempt=edition)
-    return c.CloseStream(address=address, reason=reason, error=activation.error if reason == "failed" else None)
+    return fx.CloseStream(address=address, reason=reason, error=activation.error if reason == "failed" else None)

@@ -9,7 +9,8 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel.hand_out import MOST_STARTS, Ready, ask_target
-from perdure.kernel.state import RunState, State
+from perdure.kernel.lifecycle import RunState
+from perdure.kernel.state import State
 from perdure.kernel.triggers import find_new, fired_item
 
 

@@ -19,20 +19,8 @@ from perdure.kernel.edges import (
     unfix,
 )
 from perdure.kernel.events import Scope
-from perdure.kernel.state import (
-    ENDED,
-    ERROR,
-    FAILED,
-    OPEN,
-    SKIPPED,
-    TAKEN,
-    Activation,
-    Key,
-    LoopRun,
-    NodeState,
-    State,
-    key_of,
-)
+from perdure.kernel.lifecycle import ENDED, ERROR, FAILED, OPEN, SKIPPED, TAKEN, NodeState
+from perdure.kernel.state import Activation, Key, LoopRun, State, key_of
 from perdure.kernel.values import Undo
 from perdure.model.ir import Edge, Node
 

@@ -20,7 +20,8 @@ from perdure.budget import Budget, OverBudget
 from perdure.kernel.causal_past import is_unrouted
 from perdure.kernel.edges import is_new, is_unlet, went_aside
 from perdure.kernel.generations import decided_anew, kept_waiting, may_run_again, waits_for
-from perdure.kernel.state import ERROR, OPEN, SKIPPED, TAKEN, Activation, NodeState, State, key_of
+from perdure.kernel.lifecycle import ERROR, OPEN, SKIPPED, TAKEN, NodeState
+from perdure.kernel.state import Activation, State, key_of
 from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node, is_approval
 
 N = NodeState

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Unknown
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Begun, Item, Lane, Mailbox, run_of_moment, run_of_window
 from perdure.kernel.poll_stops import stop_polls
 from perdure.kernel.rates import count_allowed, next_allowed
-from perdure.kernel.state import RunState
 from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.values import Error, Fired
 from perdure.kernel.windows import find_closed, next_close
@@ -58,7 +59,7 @@ def stop_open(d: Decider, box: Mailbox, lanes: set[int]) -> None:
             d.effect(effect)
 
 
-def find_stops(box: Mailbox) -> list[c.StopRun]:
+def find_stops(box: Mailbox) -> list[fx.StopRun]:
     """The runs that newer items wait to take the place of (rule 48)."""
     modes: dict[int, bool] = {}
     for item in box.waiting.values():
@@ -66,7 +67,7 @@ def find_stops(box: Mailbox) -> list[c.StopRun]:
         if mode in ("cancel", "terminate"):
             modes[item.lane] = modes.get(item.lane, False) or mode == "terminate"
     return [
-        c.StopRun(run_id=run_id, number=firing.number, force=modes[firing.lane])
+        fx.StopRun(run_id=run_id, number=firing.number, force=modes[firing.lane])
         for run_id, firing in sorted(box.open.items())
         if firing.lane in modes
     ]
@@ -207,7 +208,7 @@ def _start(d: Decider, node: str, box: Mailbox, batch: list[Ready]) -> int:
         starts.append(Begun(numbers, ready.run_id, workflow, found["version"], found["ir"]))
         depth = max(one.depth for one in ready.items) + 1
         d.effect(
-            c.StartRun(
+            fx.StartRun(
                 run_id=ready.run_id,
                 workflow=workflow,
                 version=found["version"],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from perdure.kernel import events as e
 from perdure.kernel.edges import drop_members, head_of, resolve_exits
 from perdure.kernel.facts import folds
-from perdure.kernel.state import IntegrityError, State
+from perdure.kernel.lifecycle import IntegrityError
+from perdure.kernel.state import State
 
 
 @folds(e.LoopAdvanced)

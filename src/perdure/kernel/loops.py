@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from perdure.kernel import commands as c
 from perdure.kernel import continuations
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.child_runs import open_children
 from perdure.kernel.decider import Decider
 from perdure.kernel.edges import head_of, is_new, latest, loops_over, went_aside
-from perdure.kernel.state import OPEN, Activation, IntegrityError, LoopRun, NodeState, key_of
+from perdure.kernel.lifecycle import OPEN, IntegrityError, NodeState
+from perdure.kernel.state import Activation, LoopRun, key_of
 from perdure.kernel.values import Wait
 
 N = NodeState
@@ -66,7 +67,7 @@ def cancel(d: Decider, activations: list[Activation], reason: Literal["loop", "j
             d.stop(activation)
         else:
             for child in open_children(activation):
-                d.effect(c.StopChild(child=child))
+                d.effect(fx.StopChild(child=child))
     if len(activations) == 1:
         d.emit_for(e.NodeCancelled, activations[0], reason=reason)
     elif activations:

@@ -22,10 +22,11 @@ from perdure.kernel.edges import (
 )
 from perdure.kernel.facts import began, count_item, finish, folds, get, planned_done, stop_waiting, succeed, undo_of
 from perdure.kernel.generations import make_ready
+from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN, IntegrityError, NodeState
 from perdure.kernel.money_facts import lose, release, reserve, settle
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, take_signal
-from perdure.kernel.state import ERROR, SKIPPED, TAKEN, Activation, IntegrityError, NodeState, State, Timer
+from perdure.kernel.state import Activation, State, Timer
 from perdure.kernel.stream_readers import forget_old
 from perdure.kernel.values import Reserved, heard_as, with_data, with_step
 

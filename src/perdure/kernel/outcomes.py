@@ -10,9 +10,10 @@ from perdure.kernel import events as e
 from perdure.kernel.causal_past import is_unrouted, lacks_past
 from perdure.kernel.decider import Decider
 from perdure.kernel.edges import in_closed_iteration, in_closing_iteration
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.loops import cancel, open_items
 from perdure.kernel.routes import LoopExhausted, Outcome, Rejected, RoutingFailed, choose, failure_path
-from perdure.kernel.state import Activation, NodeState, RunState, key_of
+from perdure.kernel.state import Activation, key_of
 from perdure.kernel.values import Error, Route
 
 N, R = NodeState, RunState

@@ -7,72 +7,73 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.child_runs import list_left
 from perdure.kernel.compensation import child_to_undo
 from perdure.kernel.decider import in_schedule, sorted_by_schedule
 from perdure.kernel.flows import closings
 from perdure.kernel.hand_out import find_stops
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.poll_stops import find_left
-from perdure.kernel.state import Activation, NodeState, RunState, State
+from perdure.kernel.state import Activation, State
 from perdure.kernel.waits import has_more_items
 from perdure.model.money import Budget
 
 N, R = NodeState, RunState
 
 
-def outstanding(state: State) -> list[c.Effect]:
+def outstanding(state: State) -> list[fx.Effect]:
     if state.terminal or state.imported:
         return []
-    effects: list[c.Effect] = []
+    effects: list[fx.Effect] = []
     for activation in sorted_by_schedule(state, N.QUEUED):
-        kind: Any = c.Dispatch if state.state is R.RUNNING else c.Recall
+        kind: Any = fx.Dispatch if state.state is R.RUNNING else fx.Recall
         effects.append(kind(address=state.address(activation)))
     if state.state is R.CANCELLING:
-        effects.extend(c.Stop(address=state.address(a)) for a in sorted_by_schedule(state, N.RUNNING))
+        effects.extend(fx.Stop(address=state.address(a)) for a in sorted_by_schedule(state, N.RUNNING))
     waiting = sorted_by_schedule(state, N.WAITING)
     effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
     effects.extend(effect for a in waiting if a.ask_children for effect in _ask_children(state, a))
     # What ended them may have been lost with the stop.
     left = {key: a for key in state.children.values() if list_left(state, a := state.activations[key])}
     for activation in sorted(left.values(), key=in_schedule):
-        effects.extend(c.StopChild(child=child) for child in list_left(state, activation))
-    effects.extend(c.StartMore(address=state.address(a)) for a in waiting if has_more_items(state, a))
+        effects.extend(fx.StopChild(child=child) for child in list_left(state, activation))
+    effects.extend(fx.StartMore(address=state.address(a)) for a in waiting if has_more_items(state, a))
     if state.ir.streams:
         effects.extend(closings(state))
     for box in state.triggers.values():
         effects.extend(find_stops(box))
-    effects.extend(c.Stop(address=state.address(a)) for a in find_left(state))
+    effects.extend(fx.Stop(address=state.address(a)) for a in find_left(state))
     if state.plan:
         activation = state.activations[state.plan[-1]]
         undo = activation.undo
         if undo is not None and undo.state == "queued":
             if child := child_to_undo(state, activation):
-                effects.append(c.StopChild(child=child, rollback=True))
+                effects.append(fx.StopChild(child=child, rollback=True))
             else:
-                effects.append(c.Dispatch(address=state.address(activation, undo=True)))
+                effects.append(fx.Dispatch(address=state.address(activation, undo=True)))
     return effects
 
 
-def _ask_children(state: State, activation: Activation) -> list[c.Effect]:
+def _ask_children(state: State, activation: Activation) -> list[fx.Effect]:
     """The children that the asks of a waiting activation still wait for."""
     address, left = state.address(activation), set(list_left(state, activation))
-    found: list[c.Effect] = []
+    found: list[fx.Effect] = []
     for child, asked in (activation.ask_children or {}).items():
         if not asked.open or child in left:
             continue
         if state.state in (R.FAILING, R.CANCELLING):
-            found.append(c.StopChild(child=child))
+            found.append(fx.StopChild(child=child))
         else:
             about: dict[str, Any] = {"child": child, "workflow": asked.workflow, "inputs": asked.inputs}
-            found.append(c.StartChild(**about, address=address, budget=_budget(state, child)))
+            found.append(fx.StartChild(**about, address=address, budget=_budget(state, child)))
     return found
 
 
-def _child(state: State, activation: Activation) -> c.Effect:
+def _child(state: State, activation: Activation) -> fx.Effect:
     if state.state in (R.FAILING, R.CANCELLING):
-        return c.StopChild(child=activation.child)
-    return c.StartChild(
+        return fx.StopChild(child=activation.child)
+    return fx.StartChild(
         child=activation.child,
         address=state.address(activation),
         workflow=activation.child_workflow,

@@ -10,8 +10,9 @@ import msgspec
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.mailbox import Cursor, Mailbox
-from perdure.kernel.state import Activation, NodeState, State
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error, Wait
 
 N = NodeState

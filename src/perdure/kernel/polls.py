@@ -13,9 +13,10 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider, Refusal
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.mailbox import Mailbox, has_room
 from perdure.kernel.poll_stops import put_off, rest, stop_poll
-from perdure.kernel.state import Activation, NodeState, RunState
+from perdure.kernel.state import Activation
 from perdure.kernel.triggers import add_items, box_of, check_revision, find_new
 from perdure.kernel.values import Error
 

@@ -16,7 +16,8 @@ from perdure.kernel.decide import decide
 from perdure.kernel.evolve import apply
 from perdure.kernel.explain import find_latest
 from perdure.kernel.guards import topological
-from perdure.kernel.state import OPEN, NodeState, RunState, State
+from perdure.kernel.lifecycle import OPEN, NodeState, RunState
+from perdure.kernel.state import State
 from perdure.model.ir import IR
 
 N, R = NodeState, RunState

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel.explain import current_scope, find_latest
+from perdure.kernel.lifecycle import ERROR, TAKEN, NodeState, RunState
 from perdure.kernel.seen import JOURNAL, Seen
-from perdure.kernel.state import ERROR, TAKEN, Activation, NodeState, RunState, State, key_of
+from perdure.kernel.state import Activation, State, key_of
 from perdure.kernel.values import Asked
 from perdure.model.ir import Node
 

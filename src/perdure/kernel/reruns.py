@@ -11,7 +11,8 @@ from perdure.kernel import patches
 from perdure.kernel.commands import Adopted
 from perdure.kernel.edges import is_new, latest, went_aside
 from perdure.kernel.guards import topological
-from perdure.kernel.state import ERROR, FAILED, TAKEN, Activation, NodeState, State
+from perdure.kernel.lifecycle import ERROR, FAILED, TAKEN, NodeState
+from perdure.kernel.state import Activation, State
 from perdure.model.ir import IR, Node
 from perdure.spelling import suggest
 

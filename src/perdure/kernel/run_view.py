@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.explain import find_latest
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.seen import DEEPEST_PROGRESS, JOURNAL, Seen, Working
 from perdure.kernel.segments import BlobRef, show
-from perdure.kernel.state import Activation, NodeState, RunState, State
+from perdure.kernel.state import Activation, State
 
 N, R = NodeState, RunState
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from perdure.kernel.state import Activation, Key, NodeState, State, key_of
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import Activation, Key, State, key_of
 
 DEEPEST_PROGRESS = 200
 """Brackets in what a handler says of how far it is, so that it is never too deep to be shown."""

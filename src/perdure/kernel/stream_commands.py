@@ -10,8 +10,8 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.outcomes import fail_attempt
-from perdure.kernel.state import NodeState
 from perdure.kernel.values import Error
 
 

@@ -7,7 +7,8 @@ import msgspec
 from perdure.kernel import events as e
 from perdure.kernel.edges import resolve
 from perdure.kernel.facts import folds, get
-from perdure.kernel.state import ENDED, TAKEN, IntegrityError, NodeState, RunState, State
+from perdure.kernel.lifecycle import ENDED, TAKEN, IntegrityError, NodeState, RunState
+from perdure.kernel.state import State
 from perdure.kernel.stream_readers import forget, readers
 from perdure.kernel.values import Flow
 

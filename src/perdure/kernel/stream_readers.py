@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perdure.kernel.state import ENDED, ERROR, TAKEN, Activation, State
+from perdure.kernel.lifecycle import ENDED, ERROR, TAKEN
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import with_data
 from perdure.model.ir import Edge
 

@@ -11,8 +11,9 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox, has_room
-from perdure.kernel.state import RunState, State
+from perdure.kernel.state import State
 from perdure.kernel.triggers import add_items, box_of, check_revision, find_new
 
 

@@ -10,9 +10,10 @@ import msgspec
 from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer
 from perdure.kernel.facts import folds
+from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.mailbox import SEEN, Firing, Item, Lane, Mailbox, Parked, Window
 from perdure.kernel.rates import measure
-from perdure.kernel.state import IntegrityError, State
+from perdure.kernel.state import State
 from perdure.kernel.trigger_events import MailboxEvent
 
 

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.continuations import next_id
 from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.hand_out import ask, hand_out, park, pause, stop_open
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import MOST_BYTES, Cursor, Item, Mailbox, run_of_item, run_of_moment, sort, strip
 from perdure.kernel.poll_stops import change_source, stop_polls
-from perdure.kernel.state import RunState
 from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.values import Error
 from perdure.kernel.windows import assign, find_replaced
@@ -481,7 +482,7 @@ def go_on_if_long(d: Decider) -> None:
     new = next_id(state.run_id)
     stop_polls(d)
     d.emit(e.RunCompleted, continued_as=new)
-    d.effect(c.ContinueRun(run_id=new, adopted=(), pauses=pauses, mailboxes=carried))
+    d.effect(fx.ContinueRun(run_id=new, adopted=(), pauses=pauses, mailboxes=carried))
 
 
 def _carry(d: Decider, node: str) -> c.Carried:

@@ -8,8 +8,9 @@ from perdure.kernel import ask_facts
 from perdure.kernel import events as e
 from perdure.kernel.edges import ask_timer, clear_timer, set_state, set_timer, timer_name
 from perdure.kernel.facts import began, count_item, finish, folds, get, succeed
+from perdure.kernel.lifecycle import IntegrityError, NodeState
 from perdure.kernel.money_facts import end_loan, lend
-from perdure.kernel.state import Activation, Approval, IntegrityError, NodeState, State, Timer
+from perdure.kernel.state import Activation, Approval, State, Timer
 
 N = NodeState
 

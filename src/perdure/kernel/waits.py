@@ -8,16 +8,18 @@ import msgspec
 
 from perdure.kernel import asks, compensation, triggers
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.child_runs import find_generation
 from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
 from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.events_heard import begin_listening
+from perdure.kernel.lifecycle import ENDED, OPEN, NodeState, RunState
 from perdure.kernel.money import child_budget, heard_of
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, schedule
-from perdure.kernel.state import ENDED, OPEN, Activation, Approval, NodeState, RunState, State, Timer, key_of
+from perdure.kernel.state import Activation, Approval, State, Timer, key_of
 from perdure.kernel.values import Asked, Error, Wait
 from perdure.model.money import Budget
 
@@ -304,7 +306,7 @@ def _start_generation(
         about |= {"budget": budget}
     d.emit_for(e.ChildStarted, activation, **about, version=1 if budget is None else 3)
     d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="child", name=child, generation=generation))
-    d.effect(c.StartChild(**about, address=d.state.address(activation)))
+    d.effect(fx.StartChild(**about, address=d.state.address(activation)))
 
 
 def end_child(d: Decider, command: c.EndChild) -> None:
@@ -474,7 +476,7 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
     elif going:
         send(d, going)
         if has_more_items(state, owner):
-            d.effect(c.StartMore(address=state.address(owner)))
+            d.effect(fx.StartMore(address=state.address(owner)))
     elif owner.items_completed + owner.items_failed >= wait.count and not owner.items_open:
         need, count = c.Need("collect", state.name(owner.node), owner.scope), wait.count
         verdict = d.ask(need, lambda: Evidence(items=items(state, owner, count)))

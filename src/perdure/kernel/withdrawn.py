@@ -9,7 +9,8 @@ from collections.abc import Collection
 
 from perdure.kernel.edges import latest
 from perdure.kernel.guards import leads_on_anyway
-from perdure.kernel.state import ENDED, ERROR, SKIPPED, TAKEN, Activation, Key, NodeState, State
+from perdure.kernel.lifecycle import ENDED, ERROR, SKIPPED, TAKEN, NodeState
+from perdure.kernel.state import Activation, Key, State
 from perdure.model.ir import Edge
 
 N = NodeState

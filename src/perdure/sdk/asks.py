@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from perdure.kernel.state import OPEN, Activation, NodeState, RunState, State
+from perdure.kernel.lifecycle import OPEN, NodeState, RunState
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Asked
 from perdure.runtime.coordinator.projections import letter_id
 from perdure.runtime.forms import example_of

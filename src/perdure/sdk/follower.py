@@ -15,8 +15,9 @@ from perdure.clock import system
 from perdure.errors import PerdureError
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.seen import Seen
-from perdure.kernel.state import RunState, State
+from perdure.kernel.state import State
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

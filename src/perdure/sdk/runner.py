@@ -22,8 +22,8 @@ import msgspec
 from perdure import functions
 from perdure.errors import PerdureError, Refused
 from perdure.expressions.run_inputs import find_unknown
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.run_ids import RUN_ID, RUN_ID_RULE
-from perdure.kernel.state import NodeState
 from perdure.model import Compiled, compile_definition, compile_text
 from perdure.nodes.task import explain_misfit
 from perdure.opener import load_settings, make_folder, open_engine

@@ -12,7 +12,8 @@ from perdure.errors import NotFound
 from perdure.journal import RunRecord, StoredEvent
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
-from perdure.kernel.state import IntegrityError, State
+from perdure.kernel.lifecycle import IntegrityError
+from perdure.kernel.state import State
 from perdure.runtime.coordinator.quarantine import explained
 from perdure.runtime.portions import in_portions
 

@@ -13,10 +13,11 @@ from perdure.errors import NotFound
 from perdure.journal import RunRecord
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.run_view import activation_view
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
-from perdure.kernel.state import Activation, NodeState, State, key_of
+from perdure.kernel.state import Activation, State, key_of
 from perdure.service.history import read_stored
 from perdure.service.run_events import LOOKED_AT
 from perdure.service.views import View, get_node, without_outputs

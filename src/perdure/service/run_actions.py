@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from perdure.errors import PerdureError
 from perdure.kernel import commands as c
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.previews import Preview, preview, preview_rerun
-from perdure.kernel.state import NodeState, RunState, State
+from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.requests import Request
 from perdure.service.approvals import Approvals

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perdure.kernel.address import run_of_task
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.state import NodeState, RunState
 from perdure.runtime.coordinator.leftovers import list_active
 from perdure.runtime.origins import find_namesake
 from perdure.runtime.patience import insist

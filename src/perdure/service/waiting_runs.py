@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from perdure.engine import Engine
 from perdure.journal import RunFilter
 from perdure.kernel.child_runs import open_children
-from perdure.kernel.state import NodeState, RunState, State
+from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.state import State
 from perdure.records import RunRecord
 from perdure.runtime.coordinator.projections import works
 

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from perdure.kernel.events import TYPES
-from perdure.kernel.state import RunState
+from perdure.kernel.lifecycle import RunState
 from perdure.simulation import faults
 from perdure.simulation.plan import Plan
 from perdure.simulation.rules import EVIDENCE

@@ -16,7 +16,8 @@ import msgspec
 from perdure.contents import Contents
 from perdure.kernel import events as e
 from perdure.kernel.explain import explain
-from perdure.kernel.state import OPEN, State
+from perdure.kernel.lifecycle import OPEN
+from perdure.kernel.state import State
 from perdure.model import ir as irs
 from perdure.simulation import faults
 from perdure.simulation import stubs as s

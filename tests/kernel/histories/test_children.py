@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.values import Error, Wait
 from tests.kernel.driver import Run
 
@@ -54,7 +55,7 @@ def test_a_child_that_was_undone_has_a_successor_whose_generations_begin_anew() 
         for name in old:  # what an earlier one says late is not meant
             run.tell(c.EndChild, child=name, state="completed", generation=9)
         assert run.state_of("call") == "waiting"
-        assert [effect.generation for effect in run.effects if isinstance(effect, c.StartChild)] in ([1], [])
+        assert [effect.generation for effect in run.effects if isinstance(effect, fx.StartChild)] in ([1], [])
         run.tell(c.EndChild, child=child, state="completed", generation=1)
         assert run.state_of("call") == "completed"
         run.fail("b")

@@ -8,6 +8,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import continuations
+from perdure.kernel import effects as fx
 from perdure.kernel.values import Wait
 from tests.kernel.driver import Run
 from tests.kernel.histories.helpers import UNDO, again
@@ -160,7 +161,7 @@ def test_an_endless_run_goes_on_as_another_one_also_when_its_last_iteration_canc
     assert {run.state_of("side", (1,)), run.state_of("turn", (1,))} == {"queued"}
     run.complete("turn", {}, (1,))
     assert (run.status, run.state_of("side", (1,))) == ("completed", "cancelled")
-    assert [effect.run_id for effect in run.effects if isinstance(effect, c.ContinueRun)] == ["run~2"]
+    assert [effect.run_id for effect in run.effects if isinstance(effect, fx.ContinueRun)] == ["run~2"]
 
 
 def test_a_head_whose_required_dependency_was_skipped_runs_when_its_loop_brings_it_back() -> None:

@@ -3,6 +3,7 @@
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.values import Wait
 from tests.attack.marks import attack
@@ -273,7 +274,7 @@ def test_rule_03_every_map_item_has_its_own_key():
         {"id": "m", "type": "map", "config": {"over": "{{ inputs.list }}", "node": {"type": "task", "config": {}}}}
     )
     items(run, "m", 2)
-    keys = {effect.address.idempotency_key() for effect in effects(run, c.Dispatch)}
+    keys = {effect.address.idempotency_key() for effect in effects(run, fx.Dispatch)}
     assert len(keys) == 2
     assert Address("run", "m").idempotency_key() not in keys
     assert run.get("m").wait == Wait(kind="items", count=2)

@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Ask, Error, Wait
 from tests.kernel.driver import Run, compiled
@@ -67,7 +68,7 @@ def test_rule_77_everything_is_asked_for_at_once_and_no_slot_is_held():
     assert (asked.version, asked.ask, asked.approvers, asked.shown) == (2, "ok", ("ann", "bob"), {"sum": 7})
     child = run.events("child.started")[0]
     assert (child.version, child.ask, child.inputs) == (2, "sub", {"n": 1})
-    assert [effect.child for effect in effects(run, c.StartChild)] == [child.child]
+    assert [effect.child for effect in effects(run, fx.StartChild)] == [child.child]
     assert run.counter == 1
 
 
@@ -355,8 +356,8 @@ def test_rule_80_what_ends_the_run_ends_the_asks():
     approval, child = run.get("a").asks["ok"].approval, run.get("a").asks["sub"].child
     run.fail("f")
     assert run.status == "failing"
-    assert [effect.child for effect in effects(run, c.StopChild)] == [child]
-    assert outstanding(run.state) == [c.StopChild(child=child)]
+    assert [effect.child for effect in effects(run, fx.StopChild)] == [child]
+    assert outstanding(run.state) == [fx.StopChild(child=child)]
     end_child(run, child, "cancelled")
     assert run.status == "failed"
     assert steps(run) == {}
@@ -372,7 +373,7 @@ def test_rule_80_a_child_that_cannot_be_stopped_is_waited_for_and_then_left():
     run.pass_time(31)
     assert run.status == "failed"
     run.tell(c.Retry)
-    assert [effect.child for effect in outstanding(run.state) if isinstance(effect, c.StopChild)] == ["run:a~~~sub"]
+    assert [effect.child for effect in outstanding(run.state) if isinstance(effect, fx.StopChild)] == ["run:a~~~sub"]
     ask(run, SUB)
     assert run.get("a").asks["sub"].child == "run:a~~~sub~2"
     end_child(run, "run:a~~~sub", "cancelled")
@@ -403,7 +404,7 @@ def test_rule_80_a_cancelled_run_stops_the_children_of_asks():
     run = start(node("a"))
     ask(run, OK, SUB)
     run.tell(c.Cancel)
-    assert [effect.child for effect in effects(run, c.StopChild)] == ["run:a~~~sub"]
+    assert [effect.child for effect in effects(run, fx.StopChild)] == ["run:a~~~sub"]
     assert run.status == "cancelling"
     run.tell(c.EndChild, child="run:a~~~sub", generation=1, state="cancelled", begun=False)
     assert run.status == "cancelled"
@@ -414,11 +415,11 @@ def test_rule_80_a_race_and_a_loop_end_the_asks_of_what_they_cancel():
     ask(run, OK, NAP, PAID, SUB)
     run.complete("b")
     assert run.state_of("a") == "cancelled"
-    assert [effect.child for effect in effects(run, c.StopChild)] == ["run:a~~~sub"]
-    assert [effect.child for effect in outstanding(run.state) if isinstance(effect, c.StopChild)] == ["run:a~~~sub"]
+    assert [effect.child for effect in effects(run, fx.StopChild)] == ["run:a~~~sub"]
+    assert [effect.child for effect in outstanding(run.state) if isinstance(effect, fx.StopChild)] == ["run:a~~~sub"]
     assert (run.state.timers, run.state.signal_waits) == ({}, {})
     end_child(run, "run:a~~~sub", "cancelled")
-    assert [effect for effect in outstanding(run.state) if isinstance(effect, c.StopChild)] == []
+    assert [effect for effect in outstanding(run.state) if isinstance(effect, fx.StopChild)] == []
     run = start(node("h"), node("a", "h"), node("x", "h", loop=again("h")), node("z", "x"))
     run.complete("h", scope=(1,))
     ask(run, NAP, scope=(1,))
@@ -460,8 +461,8 @@ def test_rule_80_children_of_asks_are_undone_before_their_asker():
     run.fail("f")
     assert run.status == "compensating"
     for child in ("run:a~~~sub", "run:a~~~two"):
-        assert [(one.child, one.rollback) for one in effects(run, c.StopChild)] == [(child, True)]
-        assert outstanding(run.state) == [c.StopChild(child=child, rollback=True)]
+        assert [(one.child, one.rollback) for one in effects(run, fx.StopChild)] == [(child, True)]
+        assert outstanding(run.state) == [fx.StopChild(child=child, rollback=True)]
         end_child(run, child, "rolled_back", generation=2)
     undone(run, "a")
     assert (run.status, run.state_of("a")) == ("failed", "compensated")
@@ -480,7 +481,7 @@ def test_rule_80_a_child_is_undone_whatever_became_of_its_asker():
     run.fail("a")
     assert run.status == "compensating"
     undone(run, "b")
-    assert [(one.child, one.rollback) for one in effects(run, c.StopChild)] == [("run:a~~~sub", True)]
+    assert [(one.child, one.rollback) for one in effects(run, fx.StopChild)] == [("run:a~~~sub", True)]
     end_child(run, "run:a~~~sub", "rolled_back", generation=2)
     assert (run.status, run.state_of("a")) == ("failed", "failed")
     run.tell(c.Retry)

@@ -1,6 +1,6 @@
 """Edges: rules 4 to 7."""
 
-from perdure.kernel.state import FAILED, SKIPPED, TAKEN
+from perdure.kernel.lifecycle import FAILED, SKIPPED, TAKEN
 from tests.kernel.driver import compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, again, human, node, pick, start
 from tests.model.helpers import edge

@@ -7,6 +7,7 @@ import pytest
 from perdure.invariants import check
 from perdure.kernel import commands as c
 from perdure.kernel import continuations
+from perdure.kernel import effects as fx
 from perdure.kernel.decider import MAX_DEPTH
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Error, Wait
@@ -59,9 +60,9 @@ def test_rule_25_the_children_of_a_failing_run_are_stopped_and_waited_for():
     run = start(node("w", type="workflow", config={"workflow": "inner"}), node("bad"), node("z", "w"))
     name = child(run, "w")
     run.fail("bad")
-    assert [effect.child for effect in effects(run, c.StopChild)] == [name]
+    assert [effect.child for effect in effects(run, fx.StopChild)] == [name]
     assert (run.status, run.state_of("w")) == ("failing", "waiting")
-    assert [one.child for one in outstanding(run.state) if isinstance(one, c.StopChild)] == [name]
+    assert [one.child for one in outstanding(run.state) if isinstance(one, fx.StopChild)] == [name]
     end_child(run, name, "cancelled", orphaned=True)
     assert (run.status, run.state_of("w"), run.state.error.code) == ("failed", "failed", "error")
 
@@ -111,7 +112,7 @@ def test_rule_25_children_of_items_are_stopped_too():
     for item in (0, 1):
         run.suspend("m", Wait(kind="child"), item=item, workflow="inner")
     run.fail("bad")
-    stopped = [effect.child for effect in effects(run, c.StopChild)]
+    stopped = [effect.child for effect in effects(run, fx.StopChild)]
     assert len(stopped) == 2
     for name in stopped:
         end_child(run, name, "cancelled", orphaned=True)
@@ -130,7 +131,7 @@ def test_rule_35_the_next_generation_retries_the_child_that_was_stopped_with_its
     run.tell(c.Retry)
     assert run.dispatched() == {"bad", "w"}
     assert child(run, "w") == name
-    assert [(one.child, one.generation) for one in effects(run, c.StartChild)] == [(name, 2)]
+    assert [(one.child, one.generation) for one in effects(run, fx.StartChild)] == [(name, 2)]
     end_child(run, name, "completed", 2)
     assert run.state_of("z") == "queued"
 
@@ -144,7 +145,7 @@ def test_rule_35_a_child_that_ends_late_is_started_again_by_the_generation_that_
     run.tell(c.Retry)
     child(run, "w")
     end_child(run, name, "cancelled", 1, orphaned=True)
-    assert [(one.child, one.generation) for one in effects(run, c.StartChild)] == [(name, 2)]
+    assert [(one.child, one.generation) for one in effects(run, fx.StartChild)] == [(name, 2)]
     end_child(run, name, "completed", 2)
     assert (run.state_of("w"), run.state_of("z")) == ("completed", "queued")
 
@@ -174,7 +175,7 @@ def test_rule_35_a_child_that_was_stopped_and_then_rolled_back_is_not_started_fo
     run.tell(c.Retry)
     child(run, "w")
     end_child(run, name, "rolled_back", 2, orphaned=True)
-    assert effects(run, c.StartChild) == []
+    assert effects(run, fx.StartChild) == []
     assert run.get("w").error.code == "child_cancelled"
 
 
@@ -223,7 +224,7 @@ def endless(monkeypatch):
 
 def continued(run):
     """The run that goes on, from what the old one left."""
-    (left,) = effects(run, c.ContinueRun)
+    (left,) = effects(run, fx.ContinueRun)
     fields = {name: getattr(left, name) for name in ("adopted", "signals", "signals_seen", "pauses")}
     new = Run(run.ir, start=False, answers={"loop": True})
     new.do(c.Start(at=run.now, run_id=left.run_id, ir=run.ir, origin=("run", ""), **fields))
@@ -254,7 +255,7 @@ def test_rule_15_a_chain_of_runs_has_one_deadline_and_a_retry_the_whole_time_aga
     run.pass_time(60)
     run.complete("w", {}, (1,))
     run.complete("x", AGAIN, (1,))
-    (left,) = effects(run, c.ContinueRun)
+    (left,) = effects(run, fx.ContinueRun)
     notice = read_continuation(continuation_notice(run.state, left))
     new = Run(ir, start=False, answers={"loop": True})
     new.now = run.now

@@ -8,6 +8,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import continuations, events_heard, snapshot
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.values import Heard, Wait
 from tests.kernel.driver import Run
@@ -138,13 +139,13 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(continuations, "LONG_JOURNAL", 5)
 
 
-def go_on() -> tuple[Any, c.ContinueRun]:
+def go_on() -> tuple[Any, fx.ContinueRun]:
     nodes = (listen("a"), node("b", "a", loop={"condition": "output.again", "loop_back_to": "a"}))
     run = start(*nodes, endless=True)
     run.suspend("a", PAID, (1,))
     hear(run, "a", 7, (1,))
     run.complete("b", AGAIN, scope=(1,))
-    [effect] = [one for one in run.effects if isinstance(one, c.ContinueRun)]
+    [effect] = [one for one in run.effects if isinstance(one, fx.ContinueRun)]
     return run, effect
 
 

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.address import Address
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.evolve import evolve
-from perdure.kernel.state import OPEN, IntegrityError, NodeState
+from perdure.kernel.lifecycle import OPEN, IntegrityError, NodeState
 from perdure.kernel.values import Error, Wait
 from tests.kernel.driver import Run, compiled, fold
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, effects, human, node, pick, start, undone
@@ -399,7 +400,7 @@ def test_rule_44_retrying_renders_the_outputs_again_and_executes_nothing():
     run.complete("b", {})
     run.answers["outputs"] = {"one": 1, "two": 2}
     run.tell(c.Retry)
-    assert not effects(run, c.Dispatch)
+    assert not effects(run, fx.Dispatch)
     assert run.status == "completed"
     assert run.state.outputs == {"one": 1, "two": 2}
 

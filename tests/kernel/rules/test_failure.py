@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.causal_past import evidence, parents
 from perdure.kernel.values import Wait
@@ -46,7 +47,7 @@ def test_rule_25_the_run_is_failed_when_nothing_runs_any_more():
     run = start(node("a"), node("b"), node("d"))
     run.begin("b")
     run.fail("a")
-    assert {recall.address.node for recall in effects(run, c.Recall)} == {"d"}
+    assert {recall.address.node for recall in effects(run, fx.Recall)} == {"d"}
     assert run.status == "failing"
     run.withdraw("d")
     assert run.status == "failing"
@@ -448,8 +449,8 @@ def test_rule_29_cancelling_lasts_until_running_work_ended():
     run.begin("a")
     run.tell(c.Cancel, by="ann")
     assert run.status == "cancelling"
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["a"]
-    assert [recall.address.node for recall in effects(run, c.Recall)] == ["b"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["a"]
+    assert [recall.address.node for recall in effects(run, fx.Recall)] == ["b"]
     run.withdraw("b")
     run.complete("a", "kept")
     assert run.status == "cancelled"
@@ -533,7 +534,7 @@ def test_rule_30_pause_gates_dispatch_only():
     assert run.get("a").output == 1
     assert run.state_of("b") == "held"
     assert run.get("b").reason == "paused"
-    assert not effects(run, c.Dispatch)
+    assert not effects(run, fx.Dispatch)
     run.tell(c.Resume)
     assert run.dispatched() == {"b"}
 
@@ -542,7 +543,7 @@ def test_rule_30_unclaimed_tasks_are_withdrawn():
     run = start(node("a"), node("b"))
     run.begin("b")
     run.tell(c.Pause)
-    assert [recall.address.node for recall in effects(run, c.Recall)] == ["a"]
+    assert [recall.address.node for recall in effects(run, fx.Recall)] == ["a"]
     run.withdraw("a")
     assert (run.state_of("a"), run.state_of("b")) == ("held", "running")
     run.tell(c.Resume)

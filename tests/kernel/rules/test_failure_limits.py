@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.segments import BlobRef
 from tests.kernel.rules.graphs import (
     AGAIN,
@@ -34,7 +35,7 @@ def test_rule_31_a_deadline_passed_while_running_stops_the_work_and_fails():
     run.pass_time(60)
     assert run.status == "failing"
     assert run.state.error.code == "deadline_exceeded"
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["a"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["a"]
     run.fail("a", "stopped", retryable=True)
     assert run.status == "failed"
 
@@ -248,7 +249,7 @@ def test_rule_32_the_total_timeout_spans_all_attempts():
     assert run.get("a").attempt == 2
     run.pass_time(30)
     assert run.state.error.code == "total_timeout"
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["a"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["a"]
 
 
 def test_rule_32_a_timeout_in_the_queue_is_a_failure_the_node_may_handle():
@@ -423,7 +424,7 @@ def test_rule_34_completed_activations_are_compensated_in_reverse_order_of_compl
     run.fail("z")
     assert run.status == "compensating"
     assert [place.node for place in run.events("run.compensating")[0].plan] == ["f", "a", "b"]
-    assert (run.dispatched(), effects(run, c.Dispatch)[0].address.undo) == ({"f"}, True)
+    assert (run.dispatched(), effects(run, fx.Dispatch)[0].address.undo) == ({"f"}, True)
     undone(run, "f")
     assert run.dispatched() == {"a"}
     undone(run, "a", "b")
@@ -506,7 +507,7 @@ def test_rule_34_a_child_is_rolled_back():
     inner = child(run, "w")
     end_child(run, inner, "completed", output=1)
     run.fail("z")
-    assert [(stop.child, stop.rollback) for stop in effects(run, c.StopChild)] == [(inner, True)]
+    assert [(stop.child, stop.rollback) for stop in effects(run, fx.StopChild)] == [(inner, True)]
     end_child(run, inner, "rolled_back", generation=2)
     assert run.state_of("w") == "compensated"
     assert run.status == "failed"

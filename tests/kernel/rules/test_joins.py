@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.causal_past import evidence, parents
 from perdure.kernel.values import Wait
 from perdure.model.ir import Reference
@@ -230,7 +231,7 @@ def test_rule_11_cancel_rest_cancels_what_only_leads_to_the_join():
     run.begin("b")
     run.complete("a")
     assert run.states() == {"a": "completed", "b": "cancelled", "b2": "skipped", "j": "queued", "z": "pending"}
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["b"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["b"]
     run.complete("j")
     run.complete("z")
     assert run.status == "completed"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Wait
 from perdure.runtime.coordinator.projections import row_of
@@ -57,7 +58,7 @@ def discarded() -> tuple[Run, str]:
     name = child(run, "w")
     run.pass_time(6)
     assert run.state_of("w") == "parked"
-    assert effects(run, c.StopChild) == stops(run) == [], "its success may still release the node"
+    assert effects(run, fx.StopChild) == stops(run) == [], "its success may still release the node"
     run.discard("w")
     return run, name
 
@@ -71,8 +72,8 @@ def parked_in_a_run_that_ends() -> tuple[Run, str]:
     return run, name
 
 
-def stops(run: Run) -> list[c.StopChild]:
-    return [effect for effect in outstanding(run.state) if isinstance(effect, c.StopChild)]
+def stops(run: Run) -> list[fx.StopChild]:
+    return [effect for effect in outstanding(run.state) if isinstance(effect, fx.StopChild)]
 
 
 @pytest.mark.parametrize(
@@ -83,8 +84,8 @@ def stops(run: Run) -> list[c.StopChild]:
 def test_rule_35_a_child_that_its_node_ended_without_is_stopped(make):
     """Once, and again by whoever takes the run over, until it is known to have ended."""
     run, name = make()
-    assert [stop.child for stop in effects(run, c.StopChild)] == [name]
-    assert stops(run) == [c.StopChild(child=name)]
+    assert [stop.child for stop in effects(run, fx.StopChild)] == [name]
+    assert stops(run) == [fx.StopChild(child=name)]
     before = run.states()
     end_child(run, name, "cancelled", orphaned=True)
     assert stops(run) == []
@@ -113,7 +114,7 @@ def test_rule_34_a_rollback_is_heard_from_a_child_that_had_fewer_generations_tha
     name = child(run, "w")
     end_child(run, name, "completed", generation=2)
     run.fail("f")
-    assert effects(run, c.StopChild) == [c.StopChild(child=name, rollback=True)]
+    assert effects(run, fx.StopChild) == [fx.StopChild(child=name, rollback=True)]
     end_child(run, name, "completed", generation=2)
     assert run.status == "compensating"
     end_child(run, name, "rolled_back", generation=2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.causal_past import evidence, parents
 from perdure.model.ir import Reference
 from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, human, node, pick, start
@@ -17,7 +17,7 @@ def test_rule_17_going_back_cancels_what_is_open_in_the_same_append():
     assert run.types()[before:] == ["node.completed", "node.cancelled", "loop.advanced", "node.scheduled"]
     assert run.state_of("slow", (1,)) == "cancelled"
     assert run.state_of("h", (2,)) == "queued"
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["slow"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["slow"]
     run.complete("slow", "late", (1,), attempt=1)
     assert run.types()[-1] == "result.ignored"
     assert run.state_of("slower", (1,)) in ("pending", "cancelled")

@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.causal_past import parents
 from perdure.kernel.decide import advance
@@ -152,7 +153,7 @@ def test_rule_15_an_endless_loop_goes_on_without_a_maximum():
 def test_rule_15_an_endless_run_continues_as_a_new_run_when_its_journal_grows_long():
     loop = {"condition": "output.again", "loop_back_to": "w"}
     ir = compiled({"id": "w", "type": "wait", "config": {"signal": "go"}}, node("x", "w", loop=loop), endless=True)
-    state, goes_on = State(), list[c.ContinueRun]()
+    state, goes_on = State(), list[fx.ContinueRun]()
     advance(state, c.Start(at=0.0, run_id="run", ir=ir))
     for iteration in range(1, 20_000):
         need = {c.Need("loop", "x", (iteration,)): c.Verdict(value=True)}
@@ -161,7 +162,7 @@ def test_rule_15_an_endless_run_continues_as_a_new_run_when_its_journal_grows_lo
         assert isinstance(ruling, c.Ruling)
         if iteration == 100:
             advance(state, c.Signal(at=0.0, name="later", payload=7))
-        goes_on = [effect for effect in ruling.effects if isinstance(effect, c.ContinueRun)]
+        goes_on = [effect for effect in ruling.effects if isinstance(effect, fx.ContinueRun)]
         if goes_on:
             break
     assert state.state == "completed"

@@ -5,6 +5,7 @@ import pytest
 from perdure.invariants import Checker
 from perdure.invariants import money as ledger
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Ask, Wait
 from perdure.model.money import NOTHING, Budget, Usage, to_millionths
@@ -106,7 +107,7 @@ def test_rule_82_what_is_used_up_pauses_the_run_in_the_append_that_holds_the_nod
     reached = run.events("limit.reached")[0]
     assert (reached.limit, reached.of, reached.value, reached.maximum) == ("budget", "calls", 6, 5)
     assert (run.status, run.state.pauses) == ("paused", {"budget": ""})
-    assert [type(effect) for effect in run.effects] == [c.Recall]
+    assert [type(effect) for effect in run.effects] == [fx.Recall]
 
 
 def test_rule_82_the_run_pauses_when_what_others_had_set_aside_is_used_in_the_end():
@@ -262,8 +263,10 @@ def test_rule_84_what_a_child_may_use_is_set_aside_and_settled_by_its_end():
     run = start({"id": "w", "type": "workflow", "config": {"workflow": "inner"}}, node("a"), **FIVE)
     begin(run, "a")
     name = child(run, "w", budget=Budget(calls=3))
-    assert effects(run, c.StartChild)[0].budget == Budget(calls=3)
-    assert [effect.budget for effect in outstanding(run.state) if isinstance(effect, c.StartChild)] == [Budget(calls=3)]
+    assert effects(run, fx.StartChild)[0].budget == Budget(calls=3)
+    assert [effect.budget for effect in outstanding(run.state) if isinstance(effect, fx.StartChild)] == [
+        Budget(calls=3)
+    ]
     assert run.state.money.lent == THREE
     assert not begin(run, "a", "more", Usage(calls=2))
     end_child(run, name, "completed", spent=Usage(calls=2, input=50))
@@ -277,7 +280,7 @@ def test_rule_84_a_child_of_a_run_with_a_limit_has_at_most_what_is_left():
     begin(run, "b", reserve=CALL)
     sub = Ask(name="sub", kind="child", workflow="inner")
     run._command(c.AskFor, "a", (), None, asks=(sub, Ask(name="two", kind="child", workflow="inner")))
-    assert [start.budget.calls for start in effects(run, c.StartChild)] == [4, 0]
+    assert [start.budget.calls for start in effects(run, fx.StartChild)] == [4, 0]
     for name in ("sub", "two"):
         end_child(run, f"run:a~~~{name}", "failed", spent=CALL)
     assert run.state.money.spent == Usage(calls=2)

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import outstanding, poll_stops, triggers
 from perdure.kernel.trigger_run import NODE
 from perdure.kernel.values import Error
@@ -69,7 +70,7 @@ def test_rule_51_another_source_says_where_it_begins_and_the_poll_in_flight_is_v
     assert run.refused.code == "from_needed"
     run.table({"n": 2}, source="other", begins="start")
     assert (run.box.cursor, run.box.begins, run.polls) == (None, "start", [4])
-    assert [effect.address.attempt for effect in run.effects if isinstance(effect, c.Stop)] == [3]
+    assert [effect.address.attempt for effect in run.effects if isinstance(effect, fx.Stop)] == [3]
     run.receive("x", attempt=3, after="a")
     assert run.box.cursor is None
     run.table({"n": 3}, source="third", begins="cursor")
@@ -108,7 +109,7 @@ def test_rule_51_a_pause_stops_the_poll_and_keeps_the_cursor():
     run.table()
     run.receive("a")
     run.tell(c.Pause)
-    assert [effect.address.attempt for effect in run.effects if isinstance(effect, c.Stop)] == [3]
+    assert [effect.address.attempt for effect in run.effects if isinstance(effect, fx.Stop)] == [3]
     assert (run.state_of(NODE), run.box.cursor) == ("waiting", "a")
     run.receive("b", attempt=3)
     assert run.box.cursor == "a"
@@ -122,7 +123,7 @@ def test_rule_51_a_stop_that_was_lost_is_derived_again():
     run = trigger()
     run.table()
     run.tell(c.Pause)
-    found = [effect.address.attempt for effect in outstanding.outstanding(run.state) if isinstance(effect, c.Stop)]
+    found = [effect.address.attempt for effect in outstanding.outstanding(run.state) if isinstance(effect, fx.Stop)]
     assert found == [2]
 
 
@@ -266,7 +267,7 @@ def test_rule_51_deleting_a_trigger_waits_for_no_poll():
     run.table()
     run.tell(c.Cancel)
     assert run.status == "cancelled"
-    assert [effect.address.attempt for effect in run.effects if isinstance(effect, c.Stop)] == [2]
+    assert [effect.address.attempt for effect in run.effects if isinstance(effect, fx.Stop)] == [2]
 
 
 def test_rule_51_an_item_that_stops_the_trigger_stops_its_poll():
@@ -285,7 +286,7 @@ def test_rule_51_a_trigger_that_goes_on_as_a_new_run_polls_on_from_its_cursor(mo
     run.receive("a")
     while run.status == "running":
         run.receive(f"b{len(run.journal)}")
-    (went,) = [effect for effect in run.effects if isinstance(effect, c.ContinueRun)]
+    (went,) = [effect for effect in run.effects if isinstance(effect, fx.ContinueRun)]
     after = trigger(went=went)
     assert (after.box.cursor, after.box.polled, after.polls) == (run.box.cursor, 0, [1])
     after.receive("z")

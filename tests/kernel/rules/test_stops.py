@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from tests.kernel.rules.graphs import UNDO, child, effects, node, start
 
 
@@ -16,8 +17,8 @@ def test_rule_29_what_a_forced_cancel_does_not_wait_for_is_told_to_stop(compensa
     run.begin("b")
     run.tell(c.Cancel, force=True)
     assert run.status == ("compensating" if compensate else "cancelled")
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["b", "d"]
-    assert not effects(run, c.Recall)
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["b", "d"]
+    assert not effects(run, fx.Recall)
 
 
 @pytest.mark.parametrize("compensate", [False, True])
@@ -27,13 +28,13 @@ def test_rule_29_what_a_cancelling_run_no_longer_waits_for_is_told_to_stop(compe
     run = start(node("a", compensator=UNDO), node("b", "a"), on_failure={"compensate": compensate})
     run.complete("a")
     run.tell(c.Cancel)
-    assert [recall.address.node for recall in effects(run, c.Recall)] == ["b"]
+    assert [recall.address.node for recall in effects(run, fx.Recall)] == ["b"]
     if force:
         run.tell(c.Cancel, force=True)
     else:
         run.pass_time(30)
     assert run.status == ("compensating" if compensate else "cancelled")
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["b"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["b"]
 
 
 def test_rule_25_work_that_a_failing_run_ends_without_is_told_to_stop() -> None:
@@ -42,7 +43,7 @@ def test_rule_25_work_that_a_failing_run_ends_without_is_told_to_stop() -> None:
     child(run, "sub")
     run.begin("b")
     run.fail("a")
-    assert (run.status, effects(run, c.Stop)) == ("failing", [])
+    assert (run.status, effects(run, fx.Stop)) == ("failing", [])
     run.pass_time(30)
     assert run.status == "failed"
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["b"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["b"]

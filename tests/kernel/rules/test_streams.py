@@ -6,6 +6,7 @@ import pytest
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import reruns
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Ask, Error, Flow, Part, PortEnd
@@ -75,7 +76,7 @@ def test_rule_61_who_yields_has_begun_and_is_not_sent_again():
     run = start(node("a"), node("b"), edges=flow("a b"))
     opens(run, worker="w1")
     assert (run.events("node.started")[0].worker, run.get("a").begun) == ("w1", True)
-    assert [one.address.node for one in outstanding(run.state) if isinstance(one, c.Dispatch)] == ["b"]
+    assert [one.address.node for one in outstanding(run.state) if isinstance(one, fx.Dispatch)] == ["b"]
 
 
 def test_rule_61_an_opening_that_is_delivered_again_changes_nothing():
@@ -170,8 +171,8 @@ def test_rule_63_what_breaks_off_is_begun_anew_and_so_are_its_readers(how):
     closed = run.events("stream.closed")[0]
     assert (closed.edition, closed.reason, closed.stops) == (1, "restart", True)
     assert (run.state_of("b"), run.get("b").reason) == ("held", "stream")
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["b"]
-    assert [(close.address.attempt, close.reason) for close in effects(run, c.CloseStream)] == [(1, "restart")]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["b"]
+    assert [(close.address.attempt, close.reason) for close in effects(run, fx.CloseStream)] == [(1, "restart")]
     if how == "fail":
         run.pass_time(10)
     opens(run, attempt=2)
@@ -290,14 +291,14 @@ def test_rule_64_the_end_of_a_stream_is_in_the_append_that_accepts_the_outcome()
     ends(run, chunks=7)
     assert [event.type for event in run.journal[-2:]] == ["stream.closed", "node.completed"]
     assert run.journal[-2].ports == (PortEnd("out", 7, 9),)
-    assert [close.reason for close in effects(run, c.CloseStream)] == ["end"]
+    assert [close.reason for close in effects(run, fx.CloseStream)] == ["end"]
 
 
 def test_rule_64_readers_at_work_are_told_again_what_may_have_been_lost():
     run = start(node("a"), node("b"), edges=flow("a b"))
     opens(run)
     ends(run)
-    told = [one for one in outstanding(run.state) if isinstance(one, c.CloseStream)]
+    told = [one for one in outstanding(run.state) if isinstance(one, fx.CloseStream)]
     assert [(one.address.node, one.address.attempt, one.reason) for one in told] == [("a", 1, "end")]
     run.complete("b")
     assert outstanding(run.state) == []
@@ -377,7 +378,7 @@ def test_rule_67_a_failure_that_the_graph_handles_is_told_to_the_readers():
     assert (run.state_of("a"), run.state_of("b")) == ("failed", "running")
     closed = run.events("stream.closed")[0]
     assert (closed.reason, closed.stops) == ("failed", False)
-    assert [close.error.code for close in effects(run, c.CloseStream)] == ["error"]
+    assert [close.error.code for close in effects(run, fx.CloseStream)] == ["error"]
     run.complete("b", "made the best of it")
     assert run.state.state == "completed"
 
@@ -388,7 +389,7 @@ def test_rule_67_readers_of_a_stream_that_fails_its_run_are_stopped():
     run.begin("b")
     run.fail("a")
     assert run.state.state == "failed"
-    assert [stop.address.node for stop in effects(run, c.Stop)] == ["b"]
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["b"]
     assert not run.state.streams
 
 
@@ -549,4 +550,4 @@ def test_an_error_of_a_worker_is_kept_as_it_was():
     run = start(node("a", retry=1, on_failure="continue"), node("b"), edges=flow("a b"))
     opens(run)
     run._command(c.Fail, "a", (), None, error=Error("llm_down", "away"))
-    assert effects(run, c.CloseStream)[0].error.code == "llm_down"
+    assert effects(run, fx.CloseStream)[0].error.code == "llm_down"

@@ -7,6 +7,7 @@ import pytest
 
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import triggers
 from perdure.kernel.mailbox import MOST_BYTES, run_of_item
 from perdure.kernel.trigger_run import TRIGGER
@@ -89,7 +90,7 @@ def test_rule_53_a_trigger_that_goes_on_as_a_new_run_reads_on(monkeypatch):
     run = trigger()
     run.listen(cursor="7")
     run.hear("a", cursor=9)
-    (went,) = [one for one in run.effects if isinstance(one, c.ContinueRun)]
+    (went,) = [one for one in run.effects if isinstance(one, fx.ContinueRun)]
     after = TriggerRun(went=went)
     assert (after.box.cursor, after.box.topic) == ("9", "event:paid")
     after.hear("a", "b", cursor=11)
@@ -100,11 +101,11 @@ def test_rule_53_the_end_of_a_run_happens_unless_it_is_a_child_or_goes_on():
     ir = compiled(node("a"))
     run = Run(ir)
     run.complete("a")
-    assert [one for one in run.effects if isinstance(one, c.TellTopic)] == [c.TellTopic(state="completed")]
+    assert [one for one in run.effects if isinstance(one, fx.TellTopic)] == [fx.TellTopic(state="completed")]
     run = Run(ir, start=False)
     run.do(c.Start(at=1.0, run_id="r:c", ir=ir, parent=("r", "c", (), None)))
     run.complete("a")
-    assert [one for one in run.effects if isinstance(one, c.TellTopic)] == []
+    assert [one for one in run.effects if isinstance(one, fx.TellTopic)] == []
 
 
 def test_the_checker_sees_a_cursor_that_goes_back_or_stays():

@@ -5,6 +5,7 @@ import pytest
 
 from perdure.invariants import mailboxes
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import hand_out, outstanding, trigger_facts, triggers
 from perdure.kernel.mailbox import MOST_BYTES, Over, Policy
@@ -215,11 +216,11 @@ def test_rule_48_cancel_stops_the_open_run_and_starts_the_newest_when_it_has_end
     run.pass_time(20)
     first = run.started[0].run_id
     run.pass_time(60)
-    assert run.stops == [c.StopRun(run_id=first, number=1)]
+    assert run.stops == [fx.StopRun(run_id=first, number=1)]
     assert run.runs == ["t1000020"]
     run.pass_time(60)
     assert run.skipped == [("superseded", (2,))]
-    assert outstanding.outstanding(run.state) == [c.StopRun(run_id=first, number=1)]
+    assert outstanding.outstanding(run.state) == [fx.StopRun(run_id=first, number=1)]
     run.end(first, state="cancelled")
     assert run.runs == ["t1000020", "t1000140"]
     assert outstanding.outstanding(run.state) == []
@@ -278,16 +279,16 @@ def test_rule_49_a_run_reports_its_end_to_the_trigger_in_the_commit_of_the_end()
     fired = Fired("tr", 4)
     run = start(node("a"))
     run.do(c.Fail(at=run.now, address=run.state.address(run.get("a")), error=Error("x"), retryable=False))
-    assert effects(run, c.NotifyTrigger) == []
+    assert effects(run, fx.NotifyTrigger) == []
     run = _fired(node("a"), fired=fired)
     run.complete("a")
-    assert effects(run, c.NotifyTrigger) == [c.NotifyTrigger(trigger=fired, state="completed")]
+    assert effects(run, fx.NotifyTrigger) == [fx.NotifyTrigger(trigger=fired, state="completed")]
     run = _fired(node("a"), fired=fired)
     run.tell(c.Cancel, force=True)
-    assert effects(run, c.NotifyTrigger) == [c.NotifyTrigger(trigger=fired, state="cancelled")]
+    assert effects(run, fx.NotifyTrigger) == [fx.NotifyTrigger(trigger=fired, state="cancelled")]
     run = _fired(node("a"), fired=Fired("tr", 4, report=False))
     run.complete("a")
-    assert effects(run, c.NotifyTrigger) == []
+    assert effects(run, fx.NotifyTrigger) == []
 
 
 def _fired(*nodes, fired):
@@ -395,8 +396,8 @@ def test_rule_49_a_trigger_goes_on_as_a_new_run_with_all_it_holds(monkeypatch):
     run.fire("two", inputs={"n": 2})
     while not run.state.terminal:
         run.pass_time(60)
-    (went,) = effects(run, c.ContinueRun)
-    sent = msgspec.json.decode(msgspec.json.encode(went), type=c.ContinueRun)
+    (went,) = effects(run, fx.ContinueRun)
+    sent = msgspec.json.decode(msgspec.json.encode(went), type=fx.ContinueRun)
     monkeypatch.setattr(triggers, "LONG_MAILBOX", 1000)
     after = trigger(now=run.now, went=sent)
     assert (after.box.trigger, after.box.position, after.box.revision) == ("tr", run.box.position, 1)

@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.values import Error, Wait
 from tests.kernel.rules.graphs import (
@@ -25,7 +26,7 @@ def test_rule_35_a_child_wait_names_the_child_and_its_generation():
     run = start(CHILD, node("z", "w"))
     inner = child(run, "w", inputs={"n": 1})
     assert run.get("w").wait == Wait(kind="child", name=inner, generation=1)
-    asked = effects(run, c.StartChild)[0]
+    asked = effects(run, fx.StartChild)[0]
     assert (asked.child, asked.workflow, asked.inputs, asked.generation) == (inner, "inner", {"n": 1}, 1)
     end_child(run, inner, "completed", output={"n": 2})
     assert run.get("w").output == {"n": 2}
@@ -77,7 +78,7 @@ def test_rule_35_retrying_the_run_retries_the_child():
     end_child(run, inner, "failed")
     run.tell(c.Retry)
     assert child(run, "w") == inner
-    assert effects(run, c.StartChild)[0].generation == 2
+    assert effects(run, fx.StartChild)[0].generation == 2
 
 
 def test_rule_35_a_parked_parent_is_released_by_the_childs_later_success():
@@ -96,17 +97,17 @@ def test_rule_35_the_end_of_a_child_run_tells_its_parent():
     parent = ("outer", "w", (), None)
     run = start(node("a"), parent=parent)
     run.complete("a")
-    assert effects(run, c.NotifyParent) == [c.NotifyParent(parent=parent)]
+    assert effects(run, fx.NotifyParent) == [fx.NotifyParent(parent=parent)]
     run = start(node("a"), parent=parent)
     run.fail("a")
-    assert effects(run, c.NotifyParent) == [c.NotifyParent(parent=parent)]
+    assert effects(run, fx.NotifyParent) == [fx.NotifyParent(parent=parent)]
 
 
 def test_rule_35_cancelling_the_parent_stops_the_child_and_waits_for_it():
     run = start(CHILD)
     inner = child(run, "w")
     run.tell(c.Cancel)
-    assert [stop.child for stop in effects(run, c.StopChild)] == [inner]
+    assert [stop.child for stop in effects(run, fx.StopChild)] == [inner]
     assert run.status == "cancelling"
     end_child(run, inner, "cancelled")
     assert run.status == "cancelled"
@@ -116,13 +117,13 @@ def test_rule_35_a_child_stopped_before_it_began_has_ended_no_generation():
     run = start(CHILD, node("a"))
     inner = child(run, "w")
     run.fail("a")
-    assert [stop.child for stop in effects(run, c.StopChild)] == [inner]
+    assert [stop.child for stop in effects(run, fx.StopChild)] == [inner]
     end_child(run, inner, "cancelled", begun=False)
     assert (run.status, run.get("w").error.code) == ("failed", "child_cancelled")
     assert "child.ended" not in run.types()
     run.tell(c.Retry)
     assert child(run, "w") == inner
-    assert effects(run, c.StartChild)[0].generation == 1
+    assert effects(run, fx.StartChild)[0].generation == 1
     end_child(run, inner, "cancelled", begun=False)  # of the stop before, which is over
     assert run.state_of("w") == "waiting"
 

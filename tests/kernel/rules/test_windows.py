@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import triggers, windows
 from perdure.kernel.mailbox import Rate, Windowing, run_of_window
 from perdure.kernel.values import Error
@@ -146,7 +147,7 @@ def test_rule_46_a_window_goes_along_when_the_trigger_goes_on_as_a_new_run(monke
     run.deliver("a", "b")
     monkeypatch.setattr(triggers, "LONG_MAILBOX", 5)
     run.deliver("x", key="other")
-    (went,) = [effect for effect in run.effects if isinstance(effect, c.ContinueRun)]
+    (went,) = [effect for effect in run.effects if isinstance(effect, fx.ContinueRun)]
     monkeypatch.setattr(triggers, "LONG_MAILBOX", 200_000)
     after = trigger(now=run.now, went=went)
     after.deliver("c")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.cli.exits import say, say_error
 from perdure.errors import PerdureError
-from perdure.kernel.state import NodeState, RunState, State
+from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.state import State
 from perdure.sdk.asks import Ask, Decision, Waiting, approve_command, look
 from perdure.sdk.attendant import Answer, Attendant, Vote, something
 

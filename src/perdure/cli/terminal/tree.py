@@ -14,9 +14,10 @@ from perdure.cli.terminal.painter import Painter, Redirection
 from perdure.clock import system
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
+from perdure.kernel.lifecycle import ENDED, NodeState, RunState
 from perdure.kernel.run_view import read_progress
 from perdure.kernel.seen import JOURNAL, Seen
-from perdure.kernel.state import ENDED, Activation, NodeState, RunState, State
+from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Asked
 from perdure.model.ir import Node
 from perdure.runtime.coordinator.projections import only_waits

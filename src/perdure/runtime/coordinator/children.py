@@ -16,10 +16,12 @@ from perdure.expressions.errors import ContentLost, NotAtHand
 from perdure.expressions.json_schema import SchemaInvalid
 from perdure.journal import Journal
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.child_runs import find_generation, open_children
 from perdure.kernel.decider import sorted_by_schedule
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.state import NodeState, RunState, State
+from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.limits import Bounds
 from perdure.model.ir import IR
@@ -99,7 +101,7 @@ class Children:
         self._put = put
         self._quarantine = quarantine
         self._bounds = bounds
-        self._waiting: deque[tuple[State, c.StartChild | c.StopChild]] = deque()
+        self._waiting: deque[tuple[State, fx.StartChild | fx.StopChild]] = deque()
         self._orders: WeakValueDictionary[str, _Order] = WeakValueDictionary()
         """By child, the start or retry that is not decided yet: one lives as long as the message that carries it."""
         self._made: OrderedDict[str, int] = OrderedDict()
@@ -108,7 +110,7 @@ class Children:
         self._fetching: dict[str, Resumed] = {}
         """By child, the message that waits until something the child needs is fetched."""
 
-    def put(self, loaded: Loaded, effect: c.StartChild | c.StopChild) -> None:
+    def put(self, loaded: Loaded, effect: fx.StartChild | fx.StopChild) -> None:
         self._waiting.append((loaded.state, effect))
 
     async def act(self) -> None:
@@ -130,16 +132,16 @@ class Children:
             if waited is not None:
                 self._fetcher.handled(waited)
 
-    async def _act(self, parent: State, effect: c.StartChild | c.StopChild) -> None:
+    async def _act(self, parent: State, effect: fx.StartChild | fx.StopChild) -> None:
         child = await self._memory.find(effect.child)
-        if isinstance(effect, c.StartChild):
+        if isinstance(effect, fx.StartChild):
             await self._start(parent, effect, child)
         else:
             self._stop(parent, effect, child)
         if child is not None:
             self._memory.rest(child)
 
-    async def _start(self, parent: State, effect: c.StartChild, child: Loaded | None) -> None:
+    async def _start(self, parent: State, effect: fx.StartChild, child: Loaded | None) -> None:
         if child is None:
             await self._create(parent, effect)
         elif _can_go_on(child.state) and child.state.generation < effect.generation:
@@ -148,7 +150,7 @@ class Children:
         elif child.state.terminal:  # cancelled or rolled back: it cannot be retried, and ends as it ended (rule 35)
             self._tell(parent, child.state, effect.generation)
 
-    async def _create(self, parent: State, effect: c.StartChild) -> None:
+    async def _create(self, parent: State, effect: fx.StartChild) -> None:
         name, _, version = effect.workflow.partition("@")
         number = int(version) if version.isdigit() else None
         found = await self._journal.find_workflow(name, number, tenant=parent.tenant)
@@ -216,7 +218,7 @@ class Children:
             self._made.popitem(last=False)
         return made <= MOST_IN_A_TREE
 
-    async def _fill_inputs(self, parent: State, effect: c.StartChild, ir: IR) -> tuple[Any, list[str]]:
+    async def _fill_inputs(self, parent: State, effect: fx.StartChild, ir: IR) -> tuple[Any, list[str]]:
         """The child's inputs with the defaults of its schema filled in, and the problems the schema finds in them."""
         if ir.inputs_schema is None:
             return effect.inputs, []
@@ -235,7 +237,7 @@ class Children:
             need.tenant = parent.tenant
             raise
 
-    def _stop(self, parent: State, effect: c.StopChild, child: Loaded | None) -> None:
+    def _stop(self, parent: State, effect: fx.StopChild, child: Loaded | None) -> None:
         order = self._orders.get(effect.child)
         if order is not None:
             order.called_off = True

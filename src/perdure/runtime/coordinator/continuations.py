@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.segments import HasSegments, has_refs, pack, refuse, unpack
 from perdure.kernel.state import State
 from perdure.kernel.values import Fired, Heard
@@ -94,7 +95,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def continuation_notice(state: State, effect: c.ContinueRun) -> bytes:
+def continuation_notice(state: State, effect: fx.ContinueRun) -> bytes:
     money = state.money
     continuation = Continuation(
         continues=state.run_id,

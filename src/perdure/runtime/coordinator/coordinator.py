@@ -32,6 +32,7 @@ from perdure.journal import (
     OutcomeUnknown,
 )
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.events import UnknownEvent
 from perdure.kernel.state import State
@@ -555,19 +556,19 @@ class Coordinator:
             if not number % FEW and self._pace.is_over():  # one decision may send thousands of nodes
                 await self._pace.rest()
             match effect:
-                case c.Dispatch():
+                case fx.Dispatch():
                     self.publisher.queue(loaded, effect.address)
-                case c.Stop():
+                case fx.Stop():
                     stops.append(effect.address.task_id)
-                case c.Recall():
+                case fx.Recall():
                     await self.publisher.recall(loaded, effect.address)
-                case c.StartChild() | c.StopChild():
+                case fx.StartChild() | fx.StopChild():
                     self.children.put(loaded, effect)
-                case c.StartMore():
+                case fx.StartMore():
                     self.put(Asked.for_items(effect.address, self.clock.now()))  # behind what waits in the inbox
-                case c.CloseStream() | c.DropStreams():
+                case fx.CloseStream() | fx.DropStreams():
                     await tell_store(self.streams, loaded.state, effect)
-                case c.StopRun() if not await put_stop(self.journal, effect):
+                case fx.StopRun() if not await put_stop(self.journal, effect):
                     self.put(Resumed(loaded.state.run_id, None))
                 case _:
                     pass

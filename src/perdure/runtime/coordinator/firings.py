@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.mailbox import Over
 from perdure.kernel.segments import HasSegments, pack, refuse, unpack
 from perdure.kernel.state import State
@@ -61,7 +62,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True, tag_field="firing", tag="e
         return c.EndFiring(at=at, id=f"end:{self.run_id}", ends=(Over(self.run_id, self.number, self.state),))
 
 
-def start_notice(state: State, effect: c.StartRun) -> bytes:
+def start_notice(state: State, effect: fx.StartRun) -> bytes:
     begins = Begins(
         trigger_run=state.run_id,
         trigger=effect.trigger,
@@ -81,7 +82,7 @@ def start_notice(state: State, effect: c.StartRun) -> bytes:
         return _encoder.encode(msgspec.structs.replace(begins, inputs=packed, refs=True))
 
 
-def end_notice(state: State, effect: c.NotifyTrigger) -> bytes:
+def end_notice(state: State, effect: fx.NotifyTrigger) -> bytes:
     return _encoder.encode(Ends(run_id=_first(state), number=effect.trigger.number, state=effect.state))
 
 

@@ -14,8 +14,9 @@ from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.run_ids import root_of
-from perdure.kernel.state import NodeState, State
+from perdure.kernel.state import State
 from perdure.runtime.coordinator.arrivals import Arrival
 from perdure.runtime.coordinator.batch import Batch
 from perdure.runtime.coordinator.fetcher import Fetcher

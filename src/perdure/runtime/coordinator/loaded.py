@@ -27,10 +27,12 @@ from perdure.journal import (
     partition_of,
 )
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
-from perdure.kernel.state import IntegrityError, NodeState, State
+from perdure.kernel.lifecycle import IntegrityError, NodeState
+from perdure.kernel.state import State
 from perdure.model.extremes import cost
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
@@ -94,7 +96,7 @@ class Loaded:
         self.snapshot_seq = snapshot_seq
         self.partition = partition_of(state.run_id, partitions) if state.run_id else 0
         self.events: list[Any] = []
-        self.effects: list[c.Effect] = []
+        self.effects: list[fx.Effect] = []
         self.timers: dict[str, float | None] = {}
         self.notices: list[tuple[str, bytes]] = []
         self.notices_consumed: list[int] = []
@@ -132,11 +134,11 @@ class Loaded:
     def adopt(self, ruling: c.Ruling) -> None:
         self.events.extend(ruling.events)
         for effect in ruling.effects:
-            if type(effect) is c.Dispatch:  # one decision may have thousands
+            if type(effect) is fx.Dispatch:  # one decision may have thousands
                 self.effects.append(effect)
-            elif isinstance(effect, c.SetTimer):
+            elif isinstance(effect, fx.SetTimer):
                 self.timers[effect.timer] = effect.due_at
-            elif isinstance(effect, c.ClearTimer):
+            elif isinstance(effect, fx.ClearTimer):
                 self.timers[effect.timer] = None
             else:
                 self.effects.append(effect)
@@ -249,22 +251,22 @@ class Loaded:
         asked = asked_for(self.state.run_id, self.events)
         return [resolve_letter(self.parked.pop(name)[0], found[name], at, asked.get(name, asked[""])) for name in over]
 
-    def _notice(self, effect: c.Effect) -> None:
+    def _notice(self, effect: fx.Effect) -> None:
         """Tell the end of a run to its parent, its trigger or its continuation, in the run's own terminal transaction
         (PROTOCOL 12); and the start of a run that a trigger decided on, in the transaction that records it.
 
         The notice is made as the end is decided: later in the same batch the run may be retried, and no longer be
         ended.
         """
-        if isinstance(effect, c.NotifyParent):
+        if isinstance(effect, fx.NotifyParent):
             self.notices.append((effect.parent[0], child_notice(self.state)))
-        elif isinstance(effect, c.TellTopic):
+        elif isinstance(effect, fx.TellTopic):
             self.occurrences.append(end_of_run(self.state, effect))
-        elif isinstance(effect, c.StartRun):
+        elif isinstance(effect, fx.StartRun):
             self.notices.append((effect.run_id, start_notice(self.state, effect)))
-        elif isinstance(effect, c.NotifyTrigger):
+        elif isinstance(effect, fx.NotifyTrigger):
             self.notices.append((effect.trigger.trigger, end_notice(self.state, effect)))
-        elif isinstance(effect, c.ContinueRun):
+        elif isinstance(effect, fx.ContinueRun):
             self.notices.append((effect.run_id, continuation_notice(self.state, effect)))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perdure.journal import Journal, JournalCorrupt
-from perdure.kernel.state import IntegrityError, State
+from perdure.kernel.lifecycle import IntegrityError
+from perdure.kernel.state import State
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded, find_kept, load_from

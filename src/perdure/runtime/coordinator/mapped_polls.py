@@ -18,8 +18,9 @@ from perdure.budget import Budget
 from perdure.expressions.at_hand import AtHand, Lost
 from perdure.expressions.errors import NotAtHand
 from perdure.kernel import commands as c
+from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.mailbox import Mailbox
-from perdure.kernel.state import IntegrityError, State
+from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.trigger_sources import Poll
 from perdure.model.triggers import Trigger

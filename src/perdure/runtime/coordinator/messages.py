@@ -11,9 +11,11 @@ import msgspec
 from perdure.clock import Clock
 from perdure.journal import IdempotencyKey
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
+from perdure.kernel.lifecycle import RunState
 from perdure.kernel.segments import BlobRef, unpack
-from perdure.kernel.state import RunState, State
+from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.money import Usage
 from perdure.runtime.coordinator.asked_for import asked_for
@@ -196,7 +198,7 @@ class Inline:
 
     __slots__ = ("dispatches", "run_id")
 
-    def __init__(self, run_id: str, dispatches: tuple[c.Dispatch, ...]) -> None:
+    def __init__(self, run_id: str, dispatches: tuple[fx.Dispatch, ...]) -> None:
         self.run_id = run_id
         self.dispatches = dispatches
 

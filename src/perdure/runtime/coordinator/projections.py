@@ -15,8 +15,9 @@ from perdure.journal import ApprovalRow, DeadLetterRow, RunRow
 from perdure.kernel import events as e
 from perdure.kernel.address import Address
 from perdure.kernel.child_runs import list_left, waits_for_child
+from perdure.kernel.lifecycle import OPEN, TERMINAL, NodeState, RunState
 from perdure.kernel.segments import show
-from perdure.kernel.state import OPEN, TERMINAL, Activation, NodeState, RunState, State
+from perdure.kernel.state import Activation, State
 
 N = NodeState
 

@@ -15,7 +15,8 @@ from perdure.expressions.errors import NotAtHand, TemplateError
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.kernel.explain import find_latest
-from perdure.kernel.state import NodeState, RunState, State
+from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.limits import Bounds, Limit, Limits
 from perdure.runtime.coordinator.courier import Courier

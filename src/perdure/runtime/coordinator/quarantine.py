@@ -14,7 +14,7 @@ import msgspec
 from perdure.clock import Clock
 from perdure.errors import IntegrityError, NotFound, Refused, StoreUnavailable
 from perdure.journal import Journal, JournalCorrupt, RunRecord
-from perdure.kernel import state as kernel_state
+from perdure.kernel import lifecycle
 from perdure.kernel.events import UnknownEvent
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.library import Library
@@ -49,7 +49,7 @@ def explained(record: RunRecord) -> Iterator[None]:
         raise
     except Exception as error:
         if record.quarantined is None:
-            if isinstance(error, kernel_state.IntegrityError | msgspec.DecodeError | UnicodeDecodeError):
+            if isinstance(error, lifecycle.IntegrityError | msgspec.DecodeError | UnicodeDecodeError):
                 raise IntegrityError(
                     f"run {record.run_id}: its journal cannot be read, see 'perdure doctor': {error}"
                 ) from error

@@ -28,10 +28,11 @@ from perdure.kernel import commands as c
 from perdure.kernel import run_ids, segments
 from perdure.kernel.address import Address
 from perdure.kernel.causal_past import Evidence, Seen, evidence, parents
+from perdure.kernel.lifecycle import IntegrityError, NodeState
 from perdure.kernel.poll_stops import is_poll
 from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
-from perdure.kernel.state import Activation, IntegrityError, NodeState, State
+from perdure.kernel.state import Activation, State
 from perdure.kernel.trigger_run import TRIGGER
 from perdure.kernel.values import Error, Wait
 from perdure.limits import Limit

@@ -20,7 +20,8 @@ from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeHeld
-from perdure.kernel.state import NodeState, State
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import State
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.inbox import Need
 from perdure.runtime.coordinator.messages import Asked

@@ -17,12 +17,14 @@ from perdure.budget import Budget
 from perdure.clock import Clock
 from perdure.expressions.errors import NotAtHand
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.foresight import foresee
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.outstanding import outstanding
-from perdure.kernel.state import Activation, NodeState
+from perdure.kernel.state import Activation
 from perdure.model.garbage import no_collection
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Asked, Inline, Message
@@ -96,11 +98,11 @@ class Rulings:
         loaded.adopt(result)
         return None
 
-    def _trivial(self, loaded: Loaded, start: int) -> list[c.Dispatch]:
+    def _trivial(self, loaded: Loaded, start: int) -> list[fx.Dispatch]:
         """Remove the dispatches that need no worker from the effects, and return them."""
         found, rest = [], []
         for effect in loaded.effects[start:]:
-            if isinstance(effect, c.Dispatch) and self._renderer.is_trivial(loaded.state, effect.address):
+            if isinstance(effect, fx.Dispatch) and self._renderer.is_trivial(loaded.state, effect.address):
                 found.append(effect)
             else:
                 rest.append(effect)
@@ -108,7 +110,7 @@ class Rulings:
             loaded.effects[start:] = rest
         return found
 
-    def answer_inline(self, loaded: Loaded, waiting: deque[c.Dispatch], origin: Inline | None = None) -> None:
+    def answer_inline(self, loaded: Loaded, waiting: deque[fx.Dispatch], origin: Inline | None = None) -> None:
         """Execute trivial nodes at once, in the append that made them ready (PROTOCOL 28). `origin` is the message they
         came in."""
         steps = 0

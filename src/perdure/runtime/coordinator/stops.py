@@ -6,7 +6,7 @@ import logging
 
 from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
-from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.continuations import next_id
 from perdure.runtime.coordinator.firings import Ends, read_firing
 from perdure.runtime.coordinator.requests import Request, encode_request
@@ -15,7 +15,7 @@ _LONGEST_CHAIN = 100
 logger = logging.getLogger("perdure.stops")
 
 
-async def put_stop(journal: Journal, effect: c.StopRun) -> bool:
+async def put_stop(journal: Journal, effect: fx.StopRun) -> bool:
     """Ask for the end of a run whose place another item takes. False: not now. The name of the command contains the firing and
     the kind, so asking again changes nothing, and force is asked for beside a cancel."""
     request = Request(kind="cancel", run_id=effect.run_id, by="trigger", reason="overlap", force=effect.force)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.kernel import commands as c
-from perdure.kernel.state import Activation, NodeState, State
+from perdure.kernel import effects as fx
+from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import Activation, State
 from perdure.kernel.stream_readers import sources
 from perdure.kernel.values import Error
 from perdure.streams import Flowing, Outgoing, Over, Source, Streams, cursor_of, stream_name
@@ -46,11 +47,11 @@ def _say(error: Error | None) -> str:
     return "" if error is None else f"{error.code}: {error.message}"[:_LONGEST]
 
 
-async def tell_store(streams: Streams | None, state: State, effect: c.CloseStream | c.DropStreams) -> None:
+async def tell_store(streams: Streams | None, state: State, effect: fx.CloseStream | fx.DropStreams) -> None:
     """Tell the readers of an edition that it is over, as they may have been before; or forget all streams of a run."""
     if streams is None:
         return
-    if isinstance(effect, c.DropStreams):
+    if isinstance(effect, fx.DropStreams):
         await streams.drop(state.run_id)
         return
     address = effect.address

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from perdure.journal import Occurrence
-from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.state import State
 
 LONGEST_NAME = 200
@@ -39,7 +39,7 @@ def run_topic(workflow: str) -> str:
     return f"run:{workflow}"
 
 
-def end_of_run(state: State, effect: c.TellTopic) -> Occurrence:
+def end_of_run(state: State, effect: fx.TellTopic) -> Occurrence:
     """A run that is retried ends more than once, and each end happens."""
     body = EndOfRun(
         run_id=state.run_id,

@@ -7,9 +7,10 @@ import re
 import msgspec
 
 from perdure.journal import TriggerRow
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.segments import show
-from perdure.kernel.state import NodeState, RunState, State
+from perdure.kernel.state import State
 from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error

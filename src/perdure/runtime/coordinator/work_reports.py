@@ -14,9 +14,10 @@ from typing import Any
 
 from perdure.clock import Clock
 from perdure.kernel.address import Address, parse_task_id
+from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.run_view import read_progress
 from perdure.kernel.seen import JOURNAL, Seen, Working
-from perdure.kernel.state import Key, NodeState, State
+from perdure.kernel.state import Key, State
 from perdure.runtime.worker.claim_file import Claims, claim_name
 from perdure.runtime.worker.worker import TOLD_SECONDS, Worker
 from perdure.transport import TransportUnavailable, WorkerSeen
