@@ -81,6 +81,8 @@ FOUND: dict[int, str] = {
     13472: "of the simulator: a process that was told to end twice was neither at work nor gone",
     1196050: "a child was rolled back while its parent was retried, which then waited for a generation that never came (R2)",
     1918910: "a patch led around an approval by way of a loop that had ended before the approval was put in front of it (E6)",
+    96039: "of the checker: a winner was done again, and its loser was not (E2)",
+    641693: "the same, in a child",
     12000048: "of the simulator: what happened on a topic after its trigger was deleted was taken for lost (TG3)",
     12000057: "the same",
     12000090: "the same",

@@ -18,7 +18,7 @@ def verdict(model: Model, act: Act) -> Literal["wait", "fire", "skip", "fail"]:
     edges = graph.incoming.get(act.node, [])
     if act.called or act.won:
         return "fire"
-    if any(edge.required and act.edges.get(edge.source) == SKIPPED for edge in edges):
+    if any(edge.required and edge.source not in act.lost and act.edges.get(edge.source) == SKIPPED for edge in edges):
         return "skip"
     how = [act.edges[edge.source] for edge in edges if edge.source in act.edges]
     needed = graph.nodes[act.node].join.at_least
@@ -75,6 +75,7 @@ def win(model: Model, loser: Act) -> None:
             undecided = join is not None and join.state == "pending" and not join.fired
             if join is not None and undecided and model.graph_of(join) is graph and verdict(model, join) == "fire":
                 join.won = True
+                join.lost |= {loser.node}
             name = graph.regions.get(name)
 
 

@@ -140,6 +140,7 @@ def _forget(model: Model, graph: Graph, edge: Edge, prefix: Scope, again: dict[K
     model.entered.pop((edge.source, edge.target, prefix), None)
     now = {known.source for known in model.graph_of(target).incoming.get(target.node, ())} - {edge.source}
     target.edges = {source: status for source, status in target.edges.items() if source in now}
+    target.lost -= {edge.source}
     if target.state in ("skipped", "upstream_failed"):
         _make_ready(target)
         again[target.key] = target

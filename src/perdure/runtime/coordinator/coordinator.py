@@ -27,9 +27,6 @@ from perdure.journal import (
     Exists,
     Fenced,
     Journal,
-    JournalCorrupt,
-    JournalUnavailable,
-    OutcomeUnknown,
 )
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
@@ -42,7 +39,7 @@ from perdure.runtime.coordinator.batch import Answer, Batch
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
 from perdure.runtime.coordinator.courier import Courier
-from perdure.runtime.coordinator.damage import Damaged, append_each
+from perdure.runtime.coordinator.damage import Damaged, append
 from perdure.runtime.coordinator.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.inbox import Handling
@@ -526,23 +523,8 @@ class Coordinator:
         if self._on_commit is not None and loaded.events:
             self._on_commit(loaded.state, list(loaded.events))
 
-    async def _append(self, commits: list[Commit]) -> list[Any]:
-        """Append, however long the journal is away: meanwhile runs stand still, and nothing is lost or decided anew."""
-        delay = 0.05
-        damaged = False
-        while True:
-            try:
-                return await (append_each(self.journal, commits) if damaged else self.journal.append(commits))
-            except (JournalUnavailable, OutcomeUnknown) as error:
-                # The same commits again: the journal recognises one that was written after all by its id (J7).
-                if self._stopping:
-                    raise
-                if isinstance(error, JournalCorrupt) and not damaged:  # some of them may be written nevertheless
-                    damaged = True
-                    continue
-                logger.warning("the journal cannot be written: %s; trying again in %.2f s", error, delay)
-                await self.clock.sleep(delay)
-                delay = min(delay * 2, 2.0)
+    async def _append(self, commits: list[Commit]) -> Sequence[Any]:
+        return await append(self.journal, self.clock, commits, is_stopping=lambda: self._stopping)
 
     async def _act(self, loaded: Loaded) -> None:
         """Carry out the effects of durable decisions."""
