@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perdure.drawing import plan_layout
 from perdure.drawing.layout import lay_out
 from perdure.drawing.layout_plan import Wire
+from perdure.drawing.order import Layers, Segment
 from perdure.drawing.ranks import Link, find_backward, rank
 from perdure.model import compile_definition
 from tests.drawing.pictures import along, pictures
@@ -108,6 +109,27 @@ def test_arrows_are_short_where_they_can_be():
     # The second source waits beside the box it leads to, not at the top.
     links = [Link(0, 1), Link(1, 2), Link(2, 3), Link(4, 3)]
     assert rank(5, links) == [0, 1, 2, 3, 2]
+
+
+class Forgetful(Layers):
+    """Looks at every layer in every step, also where nothing has changed."""
+
+    def _see(self, *numbers):
+        self._settled.clear()
+        self._counted.clear()
+        return super()._see(*numbers)
+
+
+@pytest.mark.slow
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=24), st.randoms(use_true_random=False), st.integers(1, 60))
+def test_remembering_which_layers_stand_still_changes_no_order(ranks, chance, count):
+    """Layers are settled one by one; what is not looked at again would have stayed as it was."""
+    ranks = sorted(sorted(set(ranks)).index(one) for one in ranks)
+    pairs = [(a, b) for a in range(len(ranks)) for b in range(len(ranks)) if ranks[b] == ranks[a] + 1]
+    chosen = sorted(chance.sample(pairs, min(count, len(pairs))))
+    made = [kind(list(ranks), [Segment(*pair) for pair in chosen]) for kind in (Layers, Forgetful)]
+    assert made[0].untangle() == made[1].untangle()
+    assert made[0].rows == made[1].rows
 
 
 def test_what_need_not_cross_does_not():

@@ -35,7 +35,7 @@ class Route(msgspec.Struct, frozen=True):
         return [self.start, *(point for curve in self.curves for point in curve)]
 
     def moved(self, move: Callable[[Point], Point]) -> Route:
-        return Route(move(self.start), tuple((move(a), move(b), move(c)) for a, b, c in self.curves))
+        return Route(move(self.start), tuple([(move(a), move(b), move(c)) for a, b, c in self.curves]))
 
 
 class _Pen:

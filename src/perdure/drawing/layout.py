@@ -285,12 +285,10 @@ def _finish(plan: Plan, boxes: int, direction: Direction, crossings: int) -> Lay
             labels.append(None)
     routes = draw_routes(plan)
     far = [rectangle for rectangle in [*places, *labels] if rectangle is not None]
-    across = max(
-        [*(x + w for x, _, w, _ in far), *(point[0] for route in routes for point in route.points())], default=0
-    )
-    depth = max(
-        [*(y + h for _, y, _, h in far), *(point[1] for route in routes for point in route.points())], default=0
-    )
+    ends = [(x + w, y + h) for x, y, w, h in far]
+    ends += [point for route in routes for point in route.points()]
+    across = max([x for x, _ in ends], default=0.0)
+    depth = max([y for _, y in ends], default=0.0)
     width, height = _turn((across + 2 * MARGIN, depth + 2 * MARGIN), direction)
     return Layout(
         width=round(width, 1),
@@ -298,7 +296,7 @@ def _finish(plan: Plan, boxes: int, direction: Direction, crossings: int) -> Lay
         direction=direction,
         boxes=tuple(_as_place(one, direction) for one in places),
         labels=tuple(None if one is None else _as_place(one, direction) for one in labels),
-        routes=tuple(route.moved(lambda point: _as_point(point, direction)) for route in routes),
+        routes=tuple([route.moved(_AS_POINT[direction]) for route in routes]),
         crossings=crossings,
     )
 
@@ -324,6 +322,13 @@ def _as_place(rectangle: tuple[float, float, float, float], direction: Direction
     return Place(*(round(value, 1) for value in (x, y, width, height)))
 
 
-def _as_point(point: Point, direction: Direction) -> Point:
-    x, y = _turn((point[0] + MARGIN, point[1] + MARGIN), direction)
-    return round(x, 1), round(y, 1)
+def _as_point_down(point: Point) -> Point:
+    return round(point[0] + MARGIN, 1), round(point[1] + MARGIN, 1)
+
+
+def _as_point_right(point: Point) -> Point:
+    return round(point[1] + MARGIN, 1), round(point[0] + MARGIN, 1)
+
+
+_AS_POINT = {"down": _as_point_down, "right": _as_point_right}
+"""By direction: a large drawing has a hundred thousand points."""

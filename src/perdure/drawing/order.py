@@ -1,12 +1,13 @@
 """The order of the vertices inside each layer, so that few arrows cross.
 
 It takes sweeps of barycentres down and up, then exchanges of neighbours; the best order seen is kept. Equal input gives
-equal output: ties keep the order that was there.
+equal output: ties keep the order that was there. After a few rounds most layers stand still, and what a step found there
+holds until the layer or one beside it changes: so each step remembers what it saw.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 import msgspec
 
@@ -40,6 +41,12 @@ class Layers:
             self.above[one.lower].append((one.upper, one.upper_lean, one.lower_lean))
             self.below[one.upper].append((one.lower, one.lower_lean, one.upper_lean))
         self.place: list[int] = [0] * len(ranks)
+        self._changes = [0] * len(self.rows)
+        """How often the order of each layer has changed."""
+        self._settled: dict[tuple[str, int], tuple[int, ...]] = {}
+        """The changes that a step saw in a layer and beside it when it last left the layer as it was."""
+        self._counted: dict[int, tuple[tuple[int, ...], int]] = {}
+        """The crossings below each layer, and the changes they were counted at."""
         for vertex in self._walk():
             self.rows[ranks[vertex]].append(vertex)
         self._renumber()
@@ -67,7 +74,17 @@ class Layers:
     # -- crossings -----------------------------------------------------------------------------------------------------
 
     def crossings(self) -> int:
-        return sum(self._crossings_below(row) for row in self.rows[:-1])
+        found = 0
+        for number, row in enumerate(self.rows[:-1]):
+            saw = self._see(number, number + 1)
+            known = self._counted.get(number)
+            if known is None or known[0] != saw:
+                known = self._counted[number] = saw, self._crossings_below(row)
+            found += known[1]
+        return found
+
+    def _see(self, *numbers: int) -> tuple[int, ...]:
+        return tuple([self._changes[number] for number in numbers if 0 <= number < len(self.rows)])
 
     def _crossings_below(self, row: list[int]) -> int:
         place = self.place
@@ -106,49 +123,60 @@ class Layers:
         return best
 
     def _sweep(self, *, down: bool) -> None:
-        rows = self.rows[1:] if down else self.rows[-2::-1]
+        numbers = range(1, len(self.rows)) if down else range(len(self.rows) - 2, -1, -1)
         near = self.above if down else self.below
         place = self.place
-        for row in rows:
+        for number in numbers:
+            step, saw = ("down" if down else "up", number), self._see(number - 1 if down else number + 1, number)
+            if self._settled.get(step) == saw:
+                continue
+            row = self.rows[number]
             keys = {}
             for vertex in row:
                 there = near[vertex]
                 if there:
-                    keys[vertex] = sum(place[other] + lean for other, lean, _ in there) / len(there)
-            if keys:
-                _sort_keyed(row, keys)
-                for number, vertex in enumerate(row):
-                    place[vertex] = number
+                    keys[vertex] = sum([place[other] + lean for other, lean, _ in there]) / len(there)
+            before = list(row)
+            _sort_keyed(row, keys)
+            if row == before:
+                self._settled[step] = saw
+                continue
+            self._changes[number] += 1
+            for at, vertex in enumerate(row):
+                place[vertex] = at
 
     def _transpose(self) -> None:
-        for row in self.rows:
+        """Exchange neighbours where that leaves fewer crossings. Only the order of their own layer changes meanwhile, so where
+        the arrows of a vertex end is found once."""
+        for number, row in enumerate(self.rows):
+            step, saw = ("transpose", number), self._see(number - 1, number, number + 1)
+            if self._settled.get(step) == saw:
+                continue
+            ends = {vertex: (self._ends(self.above[vertex]), self._ends(self.below[vertex])) for vertex in row}
+            before = list(row)
             for at in range(len(row) - 1):
                 left, right = row[at], row[at + 1]
-                now = self._between(left, right)
-                if now and self._between(right, left) < now:
+                one, other = ends[left], ends[right]
+                now = _cross(one[0], other[0]) + _cross(one[1], other[1])
+                if now and _cross(other[0], one[0]) + _cross(other[1], one[1]) < now:
                     row[at], row[at + 1] = right, left
                     self.place[left], self.place[right] = at + 1, at
+            if row == before:
+                self._settled[step] = saw
+            else:
+                self._changes[number] += 1
 
-    def _between(self, left: int, right: int) -> int:
-        """How many crossings the arrows of two neighbours would have in this order."""
-        place, found = self.place, 0
-        for near in (self.above, self.below):
-            ours, theirs = near[left], near[right]
-            if ours and theirs:
-                ends = sorted(place[other] + lean for other, lean, _ in theirs)
-                for other, lean, _ in ours:
-                    end = place[other] + lean
-                    found += _count_below(ends, end)
-        return found
+    def _ends(self, near: list[tuple[int, float, float]]) -> list[float]:
+        """Where arrows end in the layer they lead to, in order."""
+        place = self.place
+        return sorted([place[other] + lean for other, lean, _ in near]) if near else []
 
 
-def _count_below(ends: list[float], end: float) -> int:
-    found = 0
-    for one in ends:
-        if one >= end:
-            break
-        found += 1
-    return found
+def _cross(ours: list[float], theirs: list[float]) -> int:
+    """How many crossings the arrows of two neighbours have if ours begin before theirs; both in order."""
+    if not ours or not theirs or ours[-1] <= theirs[0]:
+        return 0
+    return sum(bisect_left(theirs, end) for end in ours)
 
 
 def _sort_keyed(row: list[int], keys: dict[int, float]) -> None:

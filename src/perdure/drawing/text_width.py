@@ -6,6 +6,7 @@ The figures are those of a wide sans-serif (DejaVu, Verdana), so that text fits 
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 _NARROW = frozenset("iljI.,:;|!'`")
 _SLIM = frozenset('frt()[]{}-/\\ "*^°')
@@ -57,6 +58,7 @@ def _break(line: str, length: int) -> list[str]:
     return found
 
 
+@lru_cache(4096)
 def _width(char: str) -> float:
     if char in _NARROW:
         return 0.34
