@@ -50,6 +50,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The time for everything: looking up, connecting, redirects, the last byte. None: the caller stops the call."""
     max_bytes: int = 10 * 1024 * 1024
     """How large the body may be, packed and unpacked."""
+    as_sent: bool = False
+    """The body is not unpacked: what it is packed with belongs to the content."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,7 +238,7 @@ async def _read(request: Request, response: httpcore2.Response) -> Answer:
     length = answer.header("content-length")
     if length.isdecimal() and int(length) > request.max_bytes:
         raise decoder.too_large(request.max_bytes)
-    body = decoder.Body(answer.header("content-encoding"), request.max_bytes)
+    body = decoder.Body("" if request.as_sent else answer.header("content-encoding"), request.max_bytes)
     async for chunk in response.aiter_stream():
         body.add(chunk)
     return msgspec.structs.replace(answer, body=body.finish())

@@ -18,14 +18,16 @@ import msgspec
 
 from perdure import egress
 from perdure.clock import Clock
-from perdure.egress.errors import EgressRefused
+from perdure.egress.client import Request
+from perdure.egress.errors import EgressError, EgressRefused
 from perdure.egress.network import resolve
-from perdure.egress.urls import Url
+from perdure.egress.urls import Url, parse
 from perdure.model.trigger_sources import Folder, Poll, Stream, Table
 from perdure.runtime.metered_relay import MeteredRelay, RelayedConnection
 from perdure.runtime.poll_handler import call
 from perdure.sources import NAMED, Source, SourceFailed, SourceRefused
 from perdure.sources.local_folder import FolderSource
+from perdure.sources.object_folder import Fetched, ObjectFolderSource
 from perdure.sources.postgres_address import read_postgres_address
 from perdure.sources.postgres_table import PostgresTableSource
 from perdure.sources.redis_stream import RedisStreamSource
@@ -56,6 +58,8 @@ class SourceKinds:
 
     async def _open(self, spec: Folder | Table | Stream | Poll) -> Source:
         match spec:
+            case Folder() if spec.url.startswith("s3:"):
+                return ObjectFolderSource(spec, _fetch, self._clock)
             case Folder():
                 return FolderSource(spec, self._roots, self._clock)
             case Table():
@@ -99,6 +103,18 @@ async def _connect(host: str, port: int, **how: Any) -> RelayedConnection:
     except BaseException:
         relay.close()
         raise
+
+
+async def _fetch(url: str, headers: dict[str, str]) -> Fetched:
+    """Get a part of a bucket. What is read of one answer is bounded."""
+    try:
+        asked = {**headers, "accept-encoding": "identity"}
+        answer = await egress.shared().send(Request(url=parse(url), headers=asked, redirects=0, as_sent=True))
+    except EgressRefused as error:
+        raise SourceRefused(f"the bucket may not be called: {error.message}") from None
+    except EgressError as error:
+        raise SourceFailed(f"the bucket cannot be read: {error.message}") from None
+    return Fetched(answer.status, answer.body)
 
 
 class _RedisSource(RedisStreamSource):
