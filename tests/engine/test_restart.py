@@ -362,7 +362,7 @@ async def test_new_work_has_its_turn_while_many_runs_resume(tmp_path):
         rulings.resume = note  # type: ignore[method-assign]
         await engine.hold()
         await ask(engine, "pause", f"left-{count - 1:04}")
-        assert len(resumed) < count / 2, "the request waited for all of them"
+        assert len(resumed) < count, "the request waited for all of them"
         assert resumed.count(f"left-{count - 1:04}") == 1, "a run is resumed before anything else happens to it"
         await until_true(lambda: len(tasks.seen) == count - 1, "all others go on")
         assert sorted(resumed) == [f"left-{number:04}" for number in range(count)]

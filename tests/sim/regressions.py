@@ -83,6 +83,7 @@ FOUND: dict[int, str] = {
     1918910: "a patch led around an approval by way of a loop that had ended before the approval was put in front of it (E6)",
     96039: "of the checker: a winner was done again, and its loser was not (E2)",
     641693: "the same, in a child",
+    463014: "of the simulator: a worker began before what the process before it had left was resumed (rule 29)",
     12000048: "of the simulator: what happened on a topic after its trigger was deleted was taken for lost (TG3)",
     12000057: "the same",
     12000090: "the same",

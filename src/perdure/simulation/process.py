@@ -134,10 +134,12 @@ class SimEngine(Engine):
         if world.sweeps:
             lost_runs = LostRuns(self.journal, self.coordinator, self.clock, pause_seconds=20.0)
             self.parts.spawn("lost_runs", lost_runs.run())
-        crashed: frozenset[str] = frozenset()
-        if not world.plan.shared:
+        if world.plan.shared:
+            await self._recover(frozenset())
+        else:
             crashed = frozenset(world.claims.values())
             self._claims = SimClaims(world.claims, world.plan.concurrency)
+            await self._recover(crashed)  # before the worker: what it begins did not die with the process before
             self.worker = SimWorker(
                 world,
                 process,
@@ -155,7 +157,6 @@ class SimEngine(Engine):
             if world.polls:
                 self.poller = make_poller(world, process, self.transport)
                 self.parts.spawn("poller", self.poller.run())
-        await self._recover(crashed)
 
 
 def make_poller(world: World, process: Process, transport: Transport) -> SimWorker:

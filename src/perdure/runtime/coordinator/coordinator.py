@@ -221,15 +221,13 @@ class Coordinator:
                 taken = [self._inbox.popleft() for _ in range(min(len(self._inbox), BATCH))]
                 self._progress.taken += len(taken)
                 self._again.difference_update(taken)
-                batch = self._resumptions.put_before(taken)
+                batch = self._resumptions.put_into(taken)
                 told = [one.delivery.result.incarnation for one in batch if isinstance(one, Reported)]
                 if max(told, default=0) > (self.incarnation.number or 0):
                     # A result of a later incarnation: this process may have missed that the database was restored.
                     await insist(self.clock, self.incarnation.check)
                 await self._process([message for message in batch if self._is_ours(message)])
                 self._progress.advance(len(taken))
-                for message in self._resumptions.next_portion():
-                    self.put(message)
                 self._let_go()
         except Exception as error:
             self._ended = EngineStopped(f"the coordinator stopped: {type(error).__name__}: {error}")
@@ -284,7 +282,7 @@ class Coordinator:
     async def _gather(self) -> None:
         """Wait for a message, then give other ready tasks a few turns of the loop to add theirs, which makes batches
         larger."""
-        if not self._inbox:
+        if not self._inbox and not self._resumptions:
             self._let_go()
             self._wake.clear()
             await self._wake.wait()

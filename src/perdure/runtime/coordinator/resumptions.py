@@ -37,8 +37,9 @@ class Resumptions:
         self._waiting[run_id] = crashed
         return True
 
-    def put_before(self, batch: Sequence[Message]) -> list[Message]:
-        """The batch, with every run in it resumed first that still has to be."""
+    def put_into(self, batch: Sequence[Message]) -> list[Message]:
+        """The batch, with every run in it resumed first that still has to be, and the next portion behind it. They wait
+        nowhere else: in the inbox, what this process has begun could come before, and would be taken for crashed."""
         if not self._waiting:
             return list(batch)
         whole: list[Message] = []
@@ -46,11 +47,8 @@ class Resumptions:
             if message.run_id in self._waiting:
                 whole.append(self._make(message.run_id))
             whole.append(message)
+        whole += [self._make(run_id) for run_id in list(islice(self._waiting, PORTION))]
         return whole
-
-    def next_portion(self) -> list[Resumed]:
-        """The next portion."""
-        return [self._make(run_id) for run_id in list(islice(self._waiting, PORTION))]
 
     def _make(self, run_id: str) -> Resumed:
         return resumed(run_id, self._waiting.pop(run_id))
