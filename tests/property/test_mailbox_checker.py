@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 from perdure.invariants import check
+from perdure.kernel import carried, hand_out, triggers, windows
 from perdure.kernel import commands as c
-from perdure.kernel import hand_out, triggers, windows
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError, RunState
 from perdure.kernel.mailbox import Item, Mailbox, Over, Rate, Windowing
+from perdure.kernel.state import State
 from perdure.kernel.trigger_events import TriggerEnded, TriggerReceived
 from perdure.kernel.trigger_run import TRIGGER
 from tests.kernel.mailboxes import TriggerRun
@@ -230,8 +231,8 @@ def _old_revision_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _mailbox_not_carried_over(patch: pytest.MonkeyPatch) -> None:
-    real = triggers._carry
-    patch.setattr(triggers, "_carry", lambda d, node: _emptied(real(d, node)))
+    real = carried._carry
+    patch.setattr(carried, "_carry", lambda state, node: _emptied(real(state, node)))
 
 
 def _emptied(one: c.Carried) -> c.Carried:
@@ -247,15 +248,15 @@ def _cancel_starts_before_the_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def _window_lost_when_carried(patch: pytest.MonkeyPatch) -> None:
-    real = triggers._carry
+    real = carried._carry
 
-    def lose(d: Decider, node: str) -> c.Carried:
-        one = real(d, node)
+    def lose(state: State, node: str) -> c.Carried:
+        one = real(state, node)
         box = one.mailbox
         left = {n: item for n, item in box.waiting.items() if not item.window}
         return replace(one, mailbox=replace(box, windows={}, newest={}, waiting=left))
 
-    patch.setattr(triggers, "_carry", lose)
+    patch.setattr(carried, "_carry", lose)
 
 
 def _window_starts_when_it_opens(patch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from perdure.kernel.values import Ask, Error, Part, PortEnd, Wait
 from perdure.model import ir as irs
 from perdure.model.money import Budget, Usage
 from tests.kernel.driver import Run, compiled
+from tests.kernel.inner_triggers import Inner
 from tests.kernel.mailboxes import TriggerRun
 from tests.kernel.rules.graphs import UNDO, again, child, end_child, human, items, node, pick, start, undone
 
@@ -568,6 +569,18 @@ def hook_that_goes_on_as_a_new_run() -> Run:
     after = TriggerRun(now=run.now, went=went)
     after.end(*after.box.open)
     return after
+
+
+@scenario
+def trigger_inside_a_loop() -> Run:
+    run = Inner()
+    run.wait()
+    run.receive("a", "b")
+    run.work((1,))
+    run.wait((2,))
+    run.work((2,))
+    run.receive(items=(), cursor="9", scope=(3,), filtered=2)
+    return run
 
 
 def expected(state: State) -> dict[str, Any]:

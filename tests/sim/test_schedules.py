@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.kernel import carried, hand_out, triggers
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel import hand_out, triggers
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts import HANDLERS
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox
+from perdure.kernel.state import State
 from perdure.runtime.coordinator import loaded
 from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.lost_runs import LostRuns
@@ -137,24 +138,24 @@ def _backfill_repeats(patch: pytest.MonkeyPatch) -> None:
 
 def _window_lost_on_restart(patch: pytest.MonkeyPatch) -> None:
     """What a window holds is known to the process that received it, and is not in the snapshot nor carried over."""
-    real = triggers._carry
+    real = carried._carry
 
-    def lose(d: Decider, node: str) -> c.Carried:
-        one = real(d, node)
+    def lose(state: State, node: str) -> c.Carried:
+        one = real(state, node)
         left = {n: item for n, item in one.mailbox.waiting.items() if not item.window}
         return replace(one, mailbox=replace(one.mailbox, windows={}, newest={}, waiting=left))
 
-    patch.setattr(triggers, "_carry", lose)
+    patch.setattr(carried, "_carry", lose)
 
 
 def _mailbox_not_carried_over(patch: pytest.MonkeyPatch) -> None:
-    real = triggers._carry
+    real = carried._carry
 
-    def lose(d: Decider, node: str) -> c.Carried:
-        one = real(d, node)
+    def lose(state: State, node: str) -> c.Carried:
+        one = real(state, node)
         return replace(one, mailbox=replace(one.mailbox, open={}))
 
-    patch.setattr(triggers, "_carry", lose)
+    patch.setattr(carried, "_carry", lose)
 
 
 def _notice_consumed_before_creation(patch: pytest.MonkeyPatch) -> None:

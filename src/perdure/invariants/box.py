@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from perdure.kernel.mailbox import Cursor, Item, Policy
 
-Fate = Literal["waiting", "started", "skipped", "parked"]
+Fate = Literal["waiting", "started", "skipped", "parked", "handed"]
 
 
 class Grouped(msgspec.Struct):
@@ -44,8 +44,14 @@ class Box(msgspec.Struct, kw_only=True):
     """What is polled; empty: nothing is."""
     topic: str = ""
     """What it listens to; empty: nothing."""
-    polled: int = 0
-    """The last poll that brought something."""
+    polled: tuple[tuple[int, ...], int] = ((), 0)
+    """The last poll that brought something: its iteration and attempt."""
+    inner: bool = False
+    """Its items are handed to activations of its node."""
+    contents: dict[int, Any] = {}
+    """What such items hold that were not handed over yet."""
+    outcomes: dict[tuple[int, ...], Any] = {}
+    """What activations were handed that have not completed, by iteration."""
 
     def copy(self) -> Box:
         return msgspec.structs.replace(
@@ -57,6 +63,8 @@ class Box(msgspec.Struct, kw_only=True):
             lanes=dict(self.lanes),
             windows={number: msgspec.structs.replace(one) for number, one in self.windows.items()},
             newest=dict(self.newest),
+            contents=dict(self.contents),
+            outcomes=dict(self.outcomes),
         )
 
     def overlaps(self, item: Item) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from perdure.invariants import agents, attempts, editions, flow, generations, mailboxes, money, runs, waits
+from perdure.invariants import agents, attempts, editions, flow, generations, handed, mailboxes, money, runs, waits
 from perdure.invariants.graph import Library
 from perdure.invariants.model import RUN_OVER, Model, Violation
 from perdure.kernel import events as e
@@ -89,7 +89,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.NodeCheckpointed: attempts.checkpointed,
     e.StepStarted: attempts.step_started,
     e.StepReleased: attempts.step_released,
-    e.NodeCompleted: attempts.completed,
+    e.NodeCompleted: handed.completed,
     e.NodeRouted: attempts.routed,
     e.NodeFailed: attempts.failed,
     e.NodeRetrying: attempts.retrying,
@@ -129,6 +129,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.TriggerSkipped: mailboxes.skipped,
     e.TriggerStarted: mailboxes.started,
     e.TriggerEnded: mailboxes.ended,
+    e.TriggerHanded: handed.handed,
     e.TriggerParked: mailboxes.parked,
     e.TriggerReleased: mailboxes.released,
     e.TriggerBackfilling: mailboxes.backfilling,

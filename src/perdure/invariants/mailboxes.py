@@ -34,6 +34,7 @@ def registered(model: Model, event: e.TriggerRegistered) -> None:
             scheduled=scheduled,
             source=event.source,
             topic=event.topic,
+            inner=event.inner,
         )
         return
     if event.revision != box.revision + 1:
@@ -77,16 +78,16 @@ def _polled(model: Model, box: Box, event: e.TriggerAdvanced | e.TriggerReceived
         if event.cursor != event.after:
             model.blame("TG8", f"the cursor of {event.node} is moved by no poll")
         return
-    act = model.get(event.node)
-    if event.poll != act.attempt or act.state not in _POLLING or event.poll == box.polled:
+    act = model.get(event.node, event.scope)
+    if event.poll != act.attempt or act.state not in _POLLING or (event.scope, event.poll) == box.polled:
         model.blame("TG8", f"poll {event.poll} of {event.node} moves the cursor; current is {act.attempt}")
     if isinstance(event, e.TriggerReceived) and event.cursor == event.after:
         model.blame("TG2", f"items of {event.node} come in, and the cursor stays: they would come again")
-    box.polled = event.poll
+    box.polled = (event.scope, event.poll)
     act.crashes = act.failures = 0
 
 
-def _find(model: Model, event: MailboxEvent) -> Box | None:
+def find_box(model: Model, event: MailboxEvent) -> Box | None:
     box = model.boxes.get(event.node)
     if box is None:
         model.blame("TG2", f"{event.type} of {event.node}, which is not registered")
@@ -94,7 +95,7 @@ def _find(model: Model, event: MailboxEvent) -> Box | None:
 
 
 def moved(model: Model, event: e.TriggerAdvanced | e.TriggerReceived) -> None:
-    box = _find(model, event)
+    box = find_box(model, event)
     if box is None:
         return
     before = box.lanes[event.lane][0] if event.lane else box.cursor
@@ -121,6 +122,8 @@ def received(model: Model, event: e.TriggerReceived) -> None:
     if event.revision != box.revision:
         model.blame("TG8", f"items come under revision {event.revision}; {event.node} has {box.revision}")
     last = event.after
+    if box.inner and event.inputs is not None:
+        box.contents |= {item.number: given for item, given in zip(event.items, event.inputs, strict=False)}
     for item in event.items:
         if item.number != box.position + 1:
             model.blame("TG1", f"item {item.number} comes after {box.position}")
@@ -197,7 +200,7 @@ def _paced(model: Model, box: Box, count: int, at: float) -> None:
         model.blame("TG5", f"{count} runs start, and the rate allows {rate.limit} in {rate.per} seconds")
 
 
-def _fate(model: Model, box: Box, numbers: Iterable[int], fate: Fate) -> list[Item]:
+def set_fate(model: Model, box: Box, numbers: Iterable[int], fate: Fate) -> list[Item]:
     found = []
     for number in numbers:
         if box.fates.get(number) != "waiting":
@@ -210,15 +213,15 @@ def _fate(model: Model, box: Box, numbers: Iterable[int], fate: Fate) -> list[It
 
 
 def skipped(model: Model, event: e.TriggerSkipped) -> None:
-    box = _find(model, event)
+    box = find_box(model, event)
     if box is not None:
-        _fate(model, box, event.numbers, "skipped")
+        set_fate(model, box, event.numbers, "skipped")
         if bool(event.numbers) == bool(event.count):
             model.blame("TG1", f"{event.type} is about items or about moments: {event.numbers}, {event.count}")
 
 
 def started(model: Model, event: e.TriggerStarted) -> None:
-    box = _find(model, event)
+    box = find_box(model, event)
     if box is None:
         return
     if model.state != "running":
@@ -226,7 +229,7 @@ def started(model: Model, event: e.TriggerStarted) -> None:
     _paced(model, box, len(event.starts), event.at)
     for start in event.starts:
         _together(model, box, start, event.at)
-        found = _fate(model, box, start.numbers, "started")
+        found = set_fate(model, box, start.numbers, "started")
         if found:
             _starts(model, box, found[-1], start.run_id)
 
@@ -253,7 +256,7 @@ def _starts(model: Model, box: Box, item: Item, run_id: str) -> None:
 
 
 def ended(model: Model, event: e.TriggerEnded) -> None:
-    box = _find(model, event)
+    box = find_box(model, event)
     for end in event.ends if box is not None else ():
         item = box.open.pop(end.run_id, None) if box is not None else None
         if item is None or item.number != end.number:
@@ -261,19 +264,21 @@ def ended(model: Model, event: e.TriggerEnded) -> None:
 
 
 def parked(model: Model, event: e.TriggerParked) -> None:
-    box = _find(model, event)
+    box = find_box(model, event)
     if box is not None:
-        _fate(model, box, (event.number,), "parked")
+        set_fate(model, box, (event.number,), "parked")
 
 
 def released(model: Model, event: e.TriggerReleased) -> None:
-    box = _find(model, event)
+    box = find_box(model, event)
     if box is None:
         return
     if box.fates.get(event.number) != "parked":
         model.blame("TG1", f"item {event.number} is released, and was {box.fates.get(event.number, 'not received')}")
     item = box.items.pop(event.number, None)
     box.fates[event.number] = "waiting" if event.as_ == "again" else "skipped"
+    if box.inner:
+        box.contents[event.number] = event.inputs
     if item is not None and event.as_ == "again":
         alone = event.number if box.policy.window is not None and not item.by_hand else 0
         box.items[event.number] = msgspec.structs.replace(item, key=event.key, window=alone)
@@ -283,7 +288,7 @@ def released(model: Model, event: e.TriggerReleased) -> None:
 
 
 def backfilling(model: Model, event: e.TriggerBackfilling) -> None:
-    box = _find(model, event)
+    box = find_box(model, event)
     if box is not None:
         if event.lane in box.lanes or not event.lane:
             model.blame("TG2", f"lane {event.lane} of {event.node} is opened twice")
@@ -319,4 +324,6 @@ def carried(model: Model, event: e.TriggerCarried) -> None:
         position=held.position,
         source=held.source,
         topic=held.topic,
+        inner=held.inner,
+        contents={int(number): given for number, given in (event.inputs or {}).items()} if held.inner else {},
     )

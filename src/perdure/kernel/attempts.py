@@ -18,7 +18,8 @@ from perdure.kernel.edges import in_closing_iteration
 from perdure.kernel.lifecycle import ENDED, NodeState, RunState
 from perdure.kernel.money import find_short, give_back
 from perdure.kernel.outcomes import FREE_BYTES, accept, check_bytes, fail_attempt, fail_for_good, park
-from perdure.kernel.poll_stops import has_slept, is_poll, put_off
+from perdure.kernel.poll_stops import has_slept, put_off
+from perdure.kernel.receivers import is_poll
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error, steps_of
 

@@ -339,6 +339,15 @@ class Register(MailboxCommand, frozen=True, kw_only=True):
     """What the trigger listens to: it reads what happens there."""
     cursor: str = ""
     """The last that has happened, which a topic is read behind from now on, if it is a new one for the trigger."""
+    inner: bool = False
+    """Its items are handed to activations of the node; they start no runs (rule 54)."""
+
+
+class Await(NodeCommand, frozen=True, kw_only=True):
+    """An activation of a trigger node wants the next item (rule 54)."""
+
+    registration: Register
+    """How the node is registered, if it is not yet."""
 
 
 class Deliver(MailboxCommand, frozen=True, kw_only=True):
@@ -450,6 +459,7 @@ AnyCommand = (
     | Requeue
     | Discard
     | Register
+    | Await
     | Deliver
     | Hear
     | Fire

@@ -12,6 +12,7 @@ from perdure.kernel import events as e
 from perdure.kernel.child_runs import next_undone
 from perdure.kernel.decider import Decider
 from perdure.kernel.lifecycle import IntegrityError, NodeState, RunState
+from perdure.kernel.receivers import starts_runs
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error
 
@@ -147,7 +148,7 @@ def notify(d: Decider) -> None:
         d.effect(fx.DropStreams())
     if state.parent is not None:
         d.effect(fx.NotifyParent(parent=state.parent))
-    elif not state.triggers:
+    elif not starts_runs(state):
         d.effect(fx.TellTopic(state=ended))
     if state.trigger is not None and state.trigger.report:
         d.effect(fx.NotifyTrigger(trigger=state.trigger, state=ended))

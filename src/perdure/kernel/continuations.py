@@ -1,7 +1,8 @@
 """An endless workflow goes on as a new run when its journal grows long (rule 15).
 
 The old run completes and names the new one; the new one adopts what the loop needs: the outcomes before it, the output
-of the iteration before, the signals that were not consumed, the ids of signals seen, the events heard, and what the run is paused for.
+of the iteration before, the signals that were not consumed, the ids of signals seen, the events heard, what its triggers hold, and what
+the run is paused for.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
+from perdure.kernel.carried import carry
 from perdure.kernel.decider import Decider
 from perdure.kernel.events_heard import tell_heard
 from perdure.kernel.generations import in_order
@@ -64,9 +66,10 @@ def go_on(d: Decider, cause: Activation) -> None:
     signals = tuple((name, payload) for _, name, payload in state.signals)
     seen = tuple(sorted(state.signals_seen, key=state.signals_seen.__getitem__))[-SEEN:]
     pauses = tuple(sorted(state.pauses.items())) if state.state is RunState.PAUSED else ()
+    carried = carry(state)
     d.emit(e.RunCompleted, continued_as=new)
     given: Any = {"signals": signals, "signals_seen": seen, "pauses": pauses, "heard": tell_heard(state)}
-    d.effect(fx.ContinueRun(run_id=new, adopted=tuple(adopted), **given))
+    d.effect(fx.ContinueRun(run_id=new, adopted=tuple(adopted), mailboxes=carried, **given))
 
 
 def next_id(run_id: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure.kernel import attempts, polls, runs, stream_commands, topics, triggers, waits
+from perdure.kernel import attempts, polls, runs, stream_commands, topics, trigger_nodes, triggers, waits
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.decider import Decider, Refusal, Unknown
@@ -57,6 +57,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Requeue: runs.requeue,
     c.Discard: runs.discard,
     c.Register: triggers.register,
+    c.Await: trigger_nodes.wait_for_item,
     c.Deliver: triggers.deliver,
     c.Hear: topics.hear,
     c.Fire: triggers.fire,
@@ -106,6 +107,7 @@ def _decide(
             hand_out(decider)
             triggers.go_on_if_long(decider)
             polls.poll(decider)
+            trigger_nodes.serve(decider)
         settle(decider)
         kept = keep
     except Unknown as unknown:

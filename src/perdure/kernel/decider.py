@@ -19,6 +19,7 @@ from perdure.kernel.causal_past import evidence as gather
 from perdure.kernel.child_runs import list_left, open_children
 from perdure.kernel.evolve import apply
 from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.receivers import find_inner_polls
 from perdure.kernel.state import Activation, Key, State
 from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node
@@ -182,7 +183,11 @@ class Decider:
         if activation is not None:
             node, scope = self.state.name(activation.node), activation.scope
             error = msgspec.structs.replace(error, node=node, scope=scope, item=activation.item_index)
+        polling = find_inner_polls(self.state)
         self.emit(e.RunFailing, error=error, node=node, scope=scope)
+        for poll in polling:  # it may sleep for an hour, and a run that fails waits for no item
+            self.stop(poll)
+            self.emit_for(e.NodeHeld, poll, reason="failing")
         self.recall_queued()
         if self.stop_children():  # children end as those of a cancelled run do, and may not take longer (rule 29)
             self.emit(e.TimerSet, timer="grace", due_at=self.at + GRACE_SECONDS)

@@ -39,6 +39,7 @@ from perdure.kernel.trigger_events import (
     TriggerBackfilling,
     TriggerCarried,
     TriggerEnded,
+    TriggerHanded,
     TriggerParked,
     TriggerReceived,
     TriggerRegistered,
@@ -74,6 +75,7 @@ __all__ = [
     "TriggerBackfilling",
     "TriggerCarried",
     "TriggerEnded",
+    "TriggerHanded",
     "TriggerParked",
     "TriggerReceived",
     "TriggerRegistered",
@@ -466,6 +468,7 @@ AnyEvent = (
     | TriggerSkipped
     | TriggerStarted
     | TriggerEnded
+    | TriggerHanded
     | TriggerParked
     | TriggerReleased
     | TriggerBackfilling

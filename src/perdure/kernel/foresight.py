@@ -19,7 +19,7 @@ def foresee(state: State, command: c.Command) -> list[c.Question]:
     if not isinstance(command, c.Deliver | c.Fire) or state.state is not RunState.RUNNING:
         return []
     box = state.triggers.get(command.node)
-    if box is None or box.waiting or box.policy.window is not None or command.revision != box.revision:
+    if box is None or box.inner or box.waiting or box.policy.window is not None or command.revision != box.revision:
         return []
     if isinstance(command, c.Fire):
         item = fired_item(box, command)

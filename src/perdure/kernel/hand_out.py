@@ -75,7 +75,7 @@ def find_stops(box: Mailbox) -> list[fx.StopRun]:
 
 def hand_out(d: Decider) -> None:
     for node, box in d.state.triggers.items():
-        if d.state.state is R.RUNNING and (box.waiting or box.lanes):
+        if d.state.state is R.RUNNING and not box.inner and (box.waiting or box.lanes):
             _hand_out(d, node, box)
 
 

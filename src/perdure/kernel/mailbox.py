@@ -214,6 +214,8 @@ class Mailbox(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What it listens to: the cursor is the position up to which that was taken in. Empty: nothing."""
     polled: int = 0
     """The last attempt whose items, or whose cursor, came in."""
+    polled_in: tuple[int, ...] = ()
+    """The iteration of that attempt."""
     more: bool = False
     """The source said that it has more at once."""
     ended: bool = False
@@ -222,6 +224,8 @@ class Mailbox(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The id of the last item that a poll brought."""
     missed: tuple[float, float] | None = None
     """What the present pause has kept from running: the cursor before the first moment, and the last one."""
+    inner: bool = False
+    """Its items are handed to activations of the node; they start no runs (rule 54)."""
     again: str = ""
     """The id of the item up to which a rewind runs everything again, in this round; empty: there is no such rewind."""
 

@@ -12,6 +12,7 @@ from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.mailbox import Cursor, Mailbox
+from perdure.kernel.receivers import OUT, find_receiver
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error, Wait
 
@@ -21,15 +22,6 @@ SHORTEST_BACKOFF = 1.0
 LONGEST_BACKOFF = 300.0
 SLEPT_SECONDS = 60.0
 """A poll that has lasted so long sleeps most of its time: its worker did not die of it."""
-_OUT = (N.QUEUED, N.RUNNING)
-
-
-def is_poll(state: State, activation: Activation) -> bool:
-    """Whether an attempt of this activation polls a source."""
-    if not state.triggers or activation.item >= 0:
-        return False
-    box = state.triggers.get(state.name(activation.node))
-    return box is not None and box.source != ""
 
 
 def rest(d: Decider, activation: Activation) -> None:
@@ -44,18 +36,18 @@ def stop_polls(d: Decider) -> None:
 
 
 def stop_poll(d: Decider, node: str) -> None:
-    activation = d.state.find(node)
+    activation = find_receiver(d.state, node)
     if activation is None:
         return
-    if activation.state in _OUT:
+    if activation.state in OUT:
         d.stop(activation)
-    if activation.state in _OUT or activation.state is N.RETRYING:
+    if activation.state in OUT or activation.state is N.RETRYING:
         rest(d, activation)
 
 
 def find_left(state: State) -> list[Activation]:
     """The nodes whose last poll was stopped, or is answered: a worker that was not told may poll on for ever."""
-    found = [state.find(node) for node, box in sorted(state.triggers.items()) if box.source]
+    found = [find_receiver(state, node) for node, box in sorted(state.triggers.items()) if box.source]
     return [a for a in found if a is not None and a.state is N.WAITING and a.attempt > 1]
 
 

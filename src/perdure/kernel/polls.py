@@ -16,6 +16,7 @@ from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.mailbox import Mailbox, has_room
 from perdure.kernel.poll_stops import put_off, rest, stop_poll
+from perdure.kernel.receivers import find_receiver, is_answered
 from perdure.kernel.state import Activation
 from perdure.kernel.triggers import add_items, box_of, check_revision, find_new
 from perdure.kernel.values import Error
@@ -49,7 +50,7 @@ def _accept(d: Decider, node: str, box: Mailbox, activation: Activation, command
     if len(items) < len(command.items):
         d.emit(e.TriggerSkipped, node=node, reason="duplicate", count=len(command.items) - len(items))
     moved: dict[str, Any] = {"node": node, "after": command.after, "cursor": command.cursor}
-    moved |= {"poll": activation.attempt, "more": command.more, "end": command.end}
+    moved |= {"poll": activation.attempt, "scope": activation.scope, "more": command.more, "end": command.end}
     if items:
         add_items(d, box, items, inputs, errors, moved)
     else:
@@ -74,11 +75,12 @@ def poll(d: Decider) -> None:
 
 
 def _poll(d: Decider, node: str, box: Mailbox) -> None:
-    activation = d.state.find(node)
+    activation = find_receiver(d.state, node)
     if activation is None:
         return
-    answered = activation.state in (N.QUEUED, N.RUNNING) and box.polled == activation.attempt
+    answered = is_answered(box, activation)
     wanted = d.state.state is R.RUNNING and not box.ended and has_room(box)
+    wanted = wanted and not (box.inner and box.waiting)  # the next activation has something already
     if wanted and (answered or activation.state is N.WAITING):
         d.emit_for(e.NodeScheduled, activation, attempt=activation.attempt + 1)
         d.dispatch(activation)

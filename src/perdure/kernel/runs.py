@@ -9,6 +9,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import compensation, guards, loops, patches, triggers
 from perdure.kernel import events as e
 from perdure.kernel.asked_people import lacks_yes
+from perdure.kernel.carried import carry_on
 from perdure.kernel.causal_past import lacks_past
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closed_iteration, is_unlet, touch
@@ -17,8 +18,10 @@ from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.money import raise_budget
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
 from perdure.kernel.poll_stops import stop_polls
+from perdure.kernel.receivers import starts_runs
 from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, key_of
+from perdure.kernel.trigger_nodes import find_changed
 from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
 from perdure.model.ir import Node
@@ -66,7 +69,7 @@ def start(d: Decider, command: c.Start) -> None:
     _adopt(d, command.adopted)
     for name, payload in command.signals:
         d.emit(e.RunSignalled, name=name, payload=payload)
-    triggers.carry_on(d, command.mailboxes)
+    carry_on(d, command.mailboxes)
     for reason, by in command.pauses:
         d.emit(e.RunPaused, by=by, reason=reason)
 
@@ -187,7 +190,7 @@ def retry(d: Decider, command: c.Retry) -> None:
     raised: dict[str, Any] = {} if budget is None else {"budget": budget, "version": 2}
     d.emit(e.RunRetried, generation=state.generation + 1, deadline_at=deadline_at, by=command.by, **raised)
     if command.ir is not None and command.ir.hash != state.ir_hashes[-1]:
-        _refuse(patches.check_mend(state, command.ir))
+        _refuse([*find_changed(state, command.ir), *patches.check_mend(state, command.ir)])
         state.library.setdefault(command.ir.hash, command.ir)
         d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, mends=True)
     again = [a for a in in_order(state) if a.state is N.PENDING and a.fired and a.item < 0]
@@ -228,9 +231,9 @@ def patch(d: Decider, command: c.Patch) -> None:
         raise Refusal("not_running", f"run {state.run_id} is {state.state}; only a live run can be patched")
     if command.ir.hash == state.ir_hashes[-1]:
         return
-    if state.triggers:
+    if starts_runs(state):
         raise Refusal("patch_refused", f"run {state.run_id} is a trigger; register it anew to change it")
-    _refuse(patches.check(state, command.ir))
+    _refuse([*find_changed(state, command.ir), *patches.check(state, command.ir)])
     state.library.setdefault(command.ir.hash, command.ir)
     d.emit(e.RunPatched, ir=command.ir.hash, by=command.by, reason=command.reason, patch=command.patch)
 

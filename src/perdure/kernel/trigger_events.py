@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from perdure.kernel.event_base import Event
+from perdure.kernel.event_base import Event, Scope
 from perdure.kernel.mailbox import Begun, Cursor, Item, Mailbox, Over, Policy
 from perdure.kernel.values import Error
 
@@ -21,6 +21,7 @@ class MailboxEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
 class TriggerRegistered(MailboxEvent, frozen=True, kw_only=True, tag="trigger.registered"):
     """The trigger is there, or is changed: then with the next revision."""
 
+    VERSION: ClassVar[int] = 2
     name: str
     kind: str
     spec: Any = None
@@ -36,6 +37,8 @@ class TriggerRegistered(MailboxEvent, frozen=True, kw_only=True, tag="trigger.re
     """What it listens to (rule 53)."""
     by: str = ""
     hook: str = ""
+    inner: bool = False
+    """It is a node of a workflow, whose activations its items are handed to (rule 54); in version 2 only."""
 
 
 class TriggerReceived(MailboxEvent, frozen=True, kw_only=True, tag="trigger.received"):
@@ -48,6 +51,8 @@ class TriggerReceived(MailboxEvent, frozen=True, kw_only=True, tag="trigger.rece
     """The inputs of the items, in their order."""
     poll: int = 0
     """The poll that brought them; 0: they were pushed, or are moments."""
+    scope: Scope = ()
+    """The iteration of that poll."""
     more: bool = False
     end: bool = False
     """Nothing will come any more."""
@@ -61,6 +66,7 @@ class TriggerAdvanced(MailboxEvent, frozen=True, kw_only=True, tag="trigger.adva
     reason: Literal["empty", "filtered", "rewound"] = "empty"
     poll: int = 0
     """The poll that moved it."""
+    scope: Scope = ()
     more: bool = False
     end: bool = False
     round: int = 0
@@ -85,6 +91,13 @@ class TriggerSkipped(MailboxEvent, frozen=True, kw_only=True, tag="trigger.skipp
 
 class TriggerStarted(MailboxEvent, frozen=True, kw_only=True, tag="trigger.started"):
     starts: tuple[Begun, ...]
+
+
+class TriggerHanded(MailboxEvent, frozen=True, kw_only=True, tag="trigger.handed"):
+    """An item was handed to an activation of the node, whose outcome it is (rule 54)."""
+
+    number: int
+    scope: Scope = ()
 
 
 class TriggerEnded(MailboxEvent, frozen=True, kw_only=True, tag="trigger.ended"):

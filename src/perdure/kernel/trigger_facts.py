@@ -49,6 +49,7 @@ def _registered(state: State, event: e.TriggerRegistered) -> None:
             manner=event.manner,
             begins=event.begins,
             topic=event.topic,
+            inner=event.inner,
         )
         state.add(state.triggers, event.node, box)
         return
@@ -86,8 +87,8 @@ def _received(state: State, event: e.TriggerReceived) -> None:
 
 def _answered(state: State, box: Mailbox, event: e.TriggerReceived | e.TriggerAdvanced) -> None:
     """A poll has come back: what failed before it is over."""
-    box.polled, box.more, box.ended = event.poll, event.more, event.end
-    activation = state.find(event.node)
+    box.polled, box.polled_in, box.more, box.ended = event.poll, event.scope, event.more, event.end
+    activation = state.find(event.node, event.scope)
     if activation is not None:
         state.edit(activation)
         activation.failures = activation.crashes = 0
@@ -163,6 +164,11 @@ def _started(state: State, event: e.TriggerStarted) -> None:
             state.put(box.open, start.run_id, Firing(last.number, last.key, last.lane))
 
 
+@folds(e.TriggerHanded)
+def _handed(state: State, event: e.TriggerHanded) -> None:
+    _remove(state, get_box(state, event), (event.number,))
+
+
 @folds(e.TriggerEnded)
 def _ended(state: State, event: e.TriggerEnded) -> None:
     box = get_box(state, event)
@@ -213,7 +219,7 @@ def _backfilling(state: State, event: e.TriggerBackfilling) -> None:
 
 @folds(e.TriggerCarried)
 def _carried(state: State, event: e.TriggerCarried) -> None:
-    box = msgspec.structs.replace(event.mailbox, polled=0)
+    box = msgspec.structs.replace(event.mailbox, polled=0, polled_in=())
     given: dict[str, Any] = event.inputs or {}
     box.waiting = {n: _with(item, given) for n, item in box.waiting.items()}
     box.parked = {n: Parked(_with(one.item, given), one.error) for n, one in box.parked.items()}

@@ -13,12 +13,14 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
+from perdure.kernel.carried import carry
 from perdure.kernel.continuations import next_id
 from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.hand_out import ask, hand_out, park, pause, stop_open
 from perdure.kernel.lifecycle import RunState
-from perdure.kernel.mailbox import MOST_BYTES, Cursor, Item, Mailbox, run_of_item, run_of_moment, sort, strip
+from perdure.kernel.mailbox import MOST_BYTES, Cursor, Item, Mailbox, run_of_item, run_of_moment
 from perdure.kernel.poll_stops import change_source, stop_polls
+from perdure.kernel.receivers import starts_runs
 from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.values import Error
 from perdure.kernel.windows import assign, find_replaced
@@ -81,6 +83,7 @@ def register(d: Decider, command: c.Register) -> None:
         topic=command.topic,
         by=command.by,
         hook=command.hook if box is None else box.hook,
+        **({"inner": True, "version": 2} if command.inner else {}),
     )
     if scheduled:
         _begin(d, command.node, state.triggers[command.node])
@@ -88,14 +91,27 @@ def register(d: Decider, command: c.Register) -> None:
 
 def _begin(d: Decider, node: str, box: Mailbox) -> None:
     """Set the timer of a schedule that is new, or has changed."""
-    cursor = _moment(box)
-    asked = c.MomentsAsked(trigger=box.trigger, spec=box.spec, since=cursor, until=cursor, most=1)
+    found = _ask_next(d, node, box.trigger, box.spec, _moment(box))
+    if isinstance(found, Error):
+        raise Refusal(found.code, found.message)
+    _set_next(d, node, found)
+
+
+def _ask_next(d: Decider, node: str, trigger: str, spec: Any, cursor: float) -> float | Error:
+    """When the first moment after the cursor is due."""
+    asked = c.MomentsAsked(trigger=trigger, spec=spec, since=cursor, until=cursor, most=1)
     verdict = ask(d, c.Need("moments", node, (), -1), asked)
     if verdict.error is not None:
-        raise Refusal("bad_schedule", verdict.error.message)
+        return Error("bad_schedule", verdict.error.message)
     if verdict.value["next"] is None:
-        raise Refusal("no_more_moments", f"{box.name} has no moment after this one")
-    _set_next(d, node, verdict.value["next"])
+        return Error("no_more_moments", f"{node} has no moment after this one")
+    return float(verdict.value["next"])
+
+
+def find_bad_schedule(d: Decider, command: c.Register) -> Error | None:
+    """Why a schedule cannot be registered."""
+    found = _ask_next(d, command.node, d.state.run_id, command.spec, d.at)
+    return found if isinstance(found, Error) else None
 
 
 def _set_next(d: Decider, node: str, due_at: float | None) -> None:
@@ -113,6 +129,12 @@ def fire_timer(d: Decider, timer: str) -> None:
     box = d.state.triggers.get(node)
     if box is not None and box.kind == SCHEDULE and d.state.state in (R.RUNNING, R.PAUSED):
         _set_next(d, node, look(d, node, box))
+
+
+def look_again(d: Decider, node: str) -> None:
+    """Look for moments where no timer does: the run has ended, and was retried."""
+    if timer_of(node) not in d.state.timers:
+        _set_next(d, node, look(d, node, d.state.triggers[node]))
 
 
 def look_at_all(d: Decider) -> None:
@@ -381,6 +403,8 @@ def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> Non
         for lane in lanes
     }
     room = {lane: max(0, box.limit(lane) - sum(firing.lane == lane for firing in box.open.values())) for lane in lanes}
+    if box.inner:
+        room = dict.fromkeys(lanes, 0)  # nothing runs for them: what waits has `buffer` places
     stops: set[int] = set()
     for item in items:
         mode, queue, free = box.mode(item), queues[item.lane], room[item.lane]
@@ -443,7 +467,7 @@ def settle_item(d: Decider, command: c.Settle) -> None:
 def give_up(d: Decider) -> None:
     """Skip what waits, as the trigger is being deleted. Runs that were started go on, and those that are to start do."""
     for node, box in d.state.triggers.items():
-        if box.waiting:
+        if box.waiting and not box.inner:
             d.emit(e.TriggerSkipped, node=node, reason="deleted", numbers=tuple(sorted(box.waiting)))
 
 
@@ -475,27 +499,11 @@ def go_on_if_long(d: Decider) -> None:
     state = d.state
     if state.seq < LONG_MAILBOX or state.parent is not None or state.state not in (R.RUNNING, R.PAUSED):
         return
-    if len(state.ir.nodes) != 1 or state.tokens:
+    if not starts_runs(state) or state.tokens:
         return
-    carried = tuple(_carry(d, node) for node in sorted(state.triggers))
+    carried = carry(state)
     pauses = tuple(sorted(state.pauses.items())) if state.state is R.PAUSED else ()
     new = next_id(state.run_id)
     stop_polls(d)
     d.emit(e.RunCompleted, continued_as=new)
     d.effect(fx.ContinueRun(run_id=new, adopted=(), pauses=pauses, mailboxes=carried))
-
-
-def _carry(d: Decider, node: str) -> c.Carried:
-    box, timer = sort(d.state.triggers[node]), d.state.timers.get(timer_of(node))
-    given = {str(n): item.inputs for n, item in box.waiting.items() if item.inputs is not None}
-    given |= {str(n): one.item.inputs for n, one in box.parked.items() if one.item.inputs is not None}
-    return c.Carried(
-        node=node, mailbox=strip(box), inputs=given or None, due_at=None if timer is None else timer.due_at
-    )
-
-
-def carry_on(d: Decider, carried: tuple[c.Carried, ...]) -> None:
-    for one in carried:
-        d.emit(e.TriggerCarried, node=one.node, mailbox=one.mailbox, inputs=one.inputs)
-        if one.due_at is not None:
-            d.emit(e.TimerSet, timer=timer_of(one.node), due_at=one.due_at)

@@ -32,7 +32,7 @@ limit.reached result.ignored
 BESIDES = {"node.routed", "nodes.held", "nodes.cancelled", "loop.advanced", "loop.ended", "approval.delegated"}
 BESIDES |= {"run.undelivered"}
 BESIDES |= {"trigger.skipped", "trigger.started", "trigger.ended", "trigger.parked", "trigger.released"}
-BESIDES |= {"trigger.backfilling", "trigger.carried"}
+BESIDES |= {"trigger.backfilling", "trigger.carried", "trigger.handed"}
 BESIDES |= {"step.started", "step.released"}
 BESIDES |= {"stream.kept"}
 """What the kernel needs to say besides: late routes, two more batch forms, the turns of loops, approvals handed over, runs that

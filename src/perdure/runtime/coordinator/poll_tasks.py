@@ -12,7 +12,7 @@ from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import render
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.poll_stops import is_poll
+from perdure.kernel.receivers import is_poll
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error
 from perdure.model.triggers import Trigger

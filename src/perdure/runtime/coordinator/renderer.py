@@ -29,7 +29,7 @@ from perdure.kernel import run_ids, segments
 from perdure.kernel.address import Address
 from perdure.kernel.causal_past import Evidence, Seen, evidence, parents
 from perdure.kernel.lifecycle import IntegrityError, NodeState
-from perdure.kernel.poll_stops import is_poll
+from perdure.kernel.receivers import is_poll
 from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, State
