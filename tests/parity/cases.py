@@ -52,6 +52,17 @@ def runs_cost(world):
     world.compare("runs", "cost", "nobody", code=1)
 
 
+def runs_transcript(world):
+    assert world.compare("runs", "transcript", world.read["done"], "a")["turns"] == []
+    world.compare("runs", "transcript", world.read["done"], code=2)
+    world.compare("runs", "transcript", "nobody", "a", code=1)
+
+
+def runs_guards(world):
+    assert world.compare("runs", "guards", world.read["done"])["items"] == []
+    world.compare("runs", "guards", "nobody", code=1)
+
+
 def runs_path(world):
     assert world.compare("runs", "path", world.read["done"])["items"]
     world.compare("runs", "path", "nobody", code=1)
@@ -445,7 +456,19 @@ TRIGGERS = (
     *(triggers_requeue, triggers_discard, events_send),
 )
 CASES = (
-    *(runs_list, runs_show, runs_explain, runs_events, runs_logs, runs_path, runs_cost, runs_diff, runs_watch),
+    *(
+        runs_list,
+        runs_show,
+        runs_explain,
+        runs_events,
+        runs_logs,
+        runs_path,
+        runs_cost,
+        runs_transcript,
+        runs_guards,
+        runs_diff,
+        runs_watch,
+    ),
     *(runs_export,),
     *(runs_import, runs_start, runs_cancel, runs_pause, runs_resume, runs_rollback, runs_signal, runs_retry),
     *(runs_rerun, runs_patch, approvals_list, approvals_show, approvals_approve, approvals_reject, approvals_delegate),

@@ -206,6 +206,8 @@ OPERATIONS = {
     "runs.logs": read("done", lambda on, run: on.runs.logs(run)),
     "runs.path": read("done", lambda on, run: on.runs.path(run)),
     "runs.usage": read("done", lambda on, run: on.runs.usage(run)),
+    "runs.transcript": read("done", lambda on, run: on.runs.transcript(run, "a", limit=2)),
+    "runs.guards": read("done", lambda on, run: on.runs.guards(run, verdict="ask")),
     "runs.explain": read("asks", lambda on, run: on.runs.explain(run, "ask")),
     "runs.diff": read("done", lambda on, run: on.runs.diff(run, at=1, to=3)),
     "runs.export": read("done", lambda on, run: on.runs.export(run)),

@@ -195,7 +195,8 @@ class Turn(msgspec.Struct, frozen=True):
     """Of the transcript when the model was asked."""
     kept: dict[str, Any]
     guard: list[dict[str, Any]]
-    made: list[Made]
+    made: list[Made | None]
+    """What each of its calls gave; None: it has not ended, or was not judged yet."""
     drift: bool
     """Whether the request that the steps come to is another one than was recorded."""
 
@@ -221,23 +222,26 @@ def read_turns(steps: Mapping[str, Any]) -> list[Turn]:
             judged = [] if base.endswith(".last") else steps.get(f"guard/{turn[1:]}", {}).get("calls", [])
             made = _made(turn, calls, plan, judged, steps)
             found.append(Turn(number, step, label, kept, judged, made, drift))
-            if calls and len(made) == len(calls):
-                transcript.add(turn, kept, made)
+            ended = [one for one in made if one is not None]
+            if calls and len(ended) == len(calls):
+                transcript.add(turn, kept, ended)
             elif plan.request.schema is not None:
                 request = mend(request, plan.request.schema, kept)
     return found
 
 
-def _made(turn: str, calls: list[Call], plan: Plan, judged: Any, steps: Mapping[str, Any]) -> list[Made]:
-    found: list[Made] = []
+def _made(turn: str, calls: list[Call], plan: Plan, judged: Any, steps: Mapping[str, Any]) -> list[Made | None]:
+    found: list[Made | None] = [None] * len(calls)
     for number, (call, one) in enumerate(zip(calls, judged, strict=False)):
-        id = f"{turn}.{number}"
-        answer = steps.get(f"{id}.ok")
-        is_over = "text" in one or id in steps or "text" in steps.get(f"{id}.decided", {})
-        if not is_over and (answer is None or answer["decision"] == "approve"):
-            return found  # it has not ended
-        found.append(made_of(id, call, plan.find_tool(call.name), one, steps))
+        if _is_over(f"{turn}.{number}", one, steps):
+            found[number] = made_of(f"{turn}.{number}", call, plan.find_tool(call.name), one, steps)
     return found
+
+
+def _is_over(id: str, judged: Mapping[str, Any], steps: Mapping[str, Any]) -> bool:
+    answer = steps.get(f"{id}.ok")
+    is_refused = answer is not None and answer["decision"] != "approve"
+    return "text" in judged or id in steps or "text" in steps.get(f"{id}.decided", {}) or is_refused
 
 
 def _by_turn(steps: Mapping[str, Any]) -> dict[int, list[tuple[str, str]]]:

@@ -13,6 +13,7 @@ from perdure.api.film_schemas import Film
 from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence
 from perdure.api.request_reader import Query
 from perdure.api.schemas import NodeState
+from perdure.api.transcript_schemas import GuardPage, Transcript, Verdict
 from perdure.api.value_schemas import MapItemPage, NodeInput, Slice
 from perdure.service.films import MOST_ROWS
 
@@ -120,6 +121,43 @@ async def items(call: Call, query: ListItems) -> Any:
         limit=query.limit,
         cursor=query.cursor,
     )
+    return await pages.first()
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+class ReadTranscript(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    visit: Visit | None = None
+    item: Item | None = None
+    at: EventNumber | None = None
+    limit: Limit = 100
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,15}$")] | None = None
+
+
+class ListGuards(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    run: Annotated[str, Meta(description="The run.", min_length=1, max_length=500)]
+    verdict: Annotated[Verdict, Meta(description="Only calls about which this was decided.")] | None = None
+    limit: Limit = 100
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,15}[.][0-9]{1,15}$")] | None = None
+
+
+@routes.get("/runs/{run_id}/nodes/{node}/transcript", READ, Transcript)
+async def transcript(call: Call, query: ReadTranscript) -> Any:
+    """Get what an agent, or another node that asks a model, was told, said and called, turn by turn.
+
+    Each call has what the guard decided, by which rule and why, what people answered, and what the call gave. `usage` is all that the node
+    has used. `next_cursor` is where the next turns begin.
+    """
+    which: dict[str, Any] = {"visit": query.visit, "item": query.item, "at": query.at}
+    page: dict[str, Any] = {"limit": query.limit, "cursor": query.cursor}
+    return await call.service.runs.transcript(call.path("run_id"), call.path("node"), **which, **page)
+
+
+@routes.get("/guards", READ, GuardPage)
+async def guards(call: Call, query: ListGuards) -> Any:
+    """List what was decided about the calls of the agents of a run: by which rule, with what the agent had read, and by whom."""
+    pages = call.service.runs.guards(query.run, verdict=query.verdict, limit=query.limit, cursor=query.cursor)
     return await pages.first()
 
 

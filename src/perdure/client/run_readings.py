@@ -102,3 +102,27 @@ class RunReadingsCalls:
     ) -> Call[Page[v.MapItem]]:
         """The items of a map, in order, with the sizes of their outputs; of one state, if that is given."""
         return get("runs", run_id, "nodes", node, "items", visit=visit, state=state, limit=limit, cursor=cursor)
+
+    @operation
+    def transcript(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        item: int | None = None,
+        at: int | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Call[v.Transcript]:
+        """What an agent, or another node that asks a model, was told, said and called, what was decided about each call and
+        what it cost: a page of its turns, now or after event `at`."""
+        which = {"visit": visit, "item": item, "at": at}
+        return get("runs", run_id, "nodes", node, "transcript", **which, limit=limit, cursor=cursor)
+
+    @listing
+    def guards(
+        self, run_id: str, *, verdict: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Call[Page[v.GuardedCall]]:
+        """What the guard decided about the calls of every agent of a run, and who decided where a person was asked."""
+        return get("guards", run=run_id, verdict=verdict, limit=limit, cursor=cursor)

@@ -24,6 +24,7 @@ from perdure.service.pictures import Graph, draw_run
 from perdure.service.run_definitions import definition_of, names_of
 from perdure.service.slices import Part, cut
 from perdure.service.starts import Starts
+from perdure.service.transcripts import guards_of, transcript_of
 from perdure.service.views import View
 from perdure.threads import aside
 
@@ -138,6 +139,32 @@ class Readings(Starts):
         seen = await self._engine.work_reports.of(found)
         after = -1 if cursor is None else int(cursor)
         return await aside(found.tenant, items_of, found, Which(node=node, visit=visit), state, after, limit, seen)
+
+    # -- models ----------------------------------------------------------------------------------------------------------
+
+    async def transcript(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int | None = None,
+        item: int | None = None,
+        at: int | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> View:
+        """What an agent, or another node that asks a model, was told, said and called, what was decided about each call and
+        what it cost: a page of its turns, now or after event `at`."""
+        which = Which(node=node, visit=visit, item=item)
+        return await transcript_of(self._engine, await self._state(run_id, at), which, int(cursor or 0), limit)
+
+    @listing
+    async def guards(
+        self, run_id: str, *, verdict: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> View:
+        """A page of what the guard decided about the calls of every agent of a run, and who decided where a person was
+        asked; of one verdict, if that is given."""
+        return await guards_of(self._engine, await self._state(run_id, None), cursor, verdict, limit)
 
     async def _state(self, run_id: str, at: int | None) -> State:
         record = await self._tenancy.get_run(run_id)

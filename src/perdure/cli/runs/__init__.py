@@ -13,6 +13,8 @@ _HOMES = {
     "import": "transfer:import_",
     "export": "transfer:export",
     "cost": "costs:cost",
+    "transcript": "transcripts:transcript",
+    "guards": "transcripts:guards",
     **{name: f"control:{name}" for name in ("cancel", "pause", "resume", "rollback", "signal")},
 }
 """Commands that are in another file than that of their name, or called otherwise there."""
@@ -30,6 +32,8 @@ _NAMES = (
         "import",
         "start",
         "cost",
+        "transcript",
+        "guards",
         "cancel",
     ),
     *("pause", "resume", "rollback", "signal", "patch", "retry", "rerun"),

@@ -100,6 +100,16 @@ from perdure.client.views.reason_views import AwaitedNode, Explanation, Obstacle
 from perdure.client.views.registered_views import OwnTriggers, Patched, Registered
 from perdure.client.views.search_views import Found, VersionStats, WorkflowStats
 from perdure.client.views.session_views import Session
+from perdure.client.views.transcript_views import (
+    AgentCall,
+    GuardedCall,
+    OfferedTool,
+    ToldMessage,
+    Transcript,
+    Turn,
+    TurnCall,
+    Verdict,
+)
 from perdure.client.views.trigger_views import (
     Delivered,
     FiringsToCome,
@@ -117,6 +127,7 @@ from perdure.client.views.value_views import Entry, MapItem, NodeInput, Slice, V
 from perdure.client.views.worker_views import Queue, Worker, WorkerTask
 
 __all__ = [
+    "AgentCall",
     "Alias",
     "AliasDeleted",
     "AliasShare",
@@ -159,6 +170,7 @@ __all__ = [
     "GraphNode",
     "GraphStack",
     "GroupCount",
+    "GuardedCall",
     "IssuedKey",
     "Key",
     "LetterGroup",
@@ -182,6 +194,7 @@ __all__ = [
     "Notification",
     "Notify",
     "Obstacle",
+    "OfferedTool",
     "OpenAsk",
     "Overview",
     "OwnTriggers",
@@ -214,6 +227,8 @@ __all__ = [
     "SlowWorkflow",
     "Step",
     "Stretch",
+    "ToldMessage",
+    "Transcript",
     "Trigger",
     "TriggerApplied",
     "TriggerDeleted",
@@ -221,10 +236,13 @@ __all__ = [
     "TriggerItem",
     "TriggerMoment",
     "TriggerTested",
+    "Turn",
+    "TurnCall",
     "Usage",
     "Validated",
     "ValidatedWith",
     "ValueKind",
+    "Verdict",
     "VersionStats",
     "WaitingApprovals",
     "WaitingLetters",
