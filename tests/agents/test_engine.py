@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from perdure import invariants
+from perdure.agents.toolbox import read_tools
 from perdure.kernel import events as e
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.nodes import builtin
@@ -192,6 +193,31 @@ async def test_a_crash_at_any_append_repeats_nothing_that_was_kept(tmp_path, aft
                 await crash(engine)
         assert len(model.seen) <= 6, number
         assert sum(did.values()) <= 5 + 3, number
+
+
+async def test_an_agent_as_the_reference_documents_write_it(tmp_path):
+    """`goal`, `temperature` and `available_tools`: a name alone is a function that may send, so it is asked about when it matters."""
+    node = agent(branch={"type": "agent_driven", "available_next_nodes": ["big"], "default": ["big"]})
+    node |= {"agent_config": {"model": "gpt-4", "temperature": 0.3, "available_tools": [LOOKUP, "ask_human"]}}
+    node["config"] = {"goal": "Qualify."}
+    rules: list[dict[str, Any]] = [
+        {"when": {"turn": 1}, "calls": [call("lookup", id=7)]},
+        {"data": {"output": "x", "next_nodes": ["big"], "reasoning": "so"}},
+    ]
+    with ScriptedModel(rules, names=["gpt-4"]) as model:
+        async with running(tmp_path) as engine:
+            state = await finish(engine, workflow(node, task("big", "echo", ["agent"])))
+    assert (state_of(state, "big"), did["lookup 7"]) == ("completed", 1)
+    asked = model.seen[0]
+    assert (asked.params.temperature, asked.messages[0].text) == (0.3, "Qualify.")
+    assert [tool.name for tool in asked.prefix.tools] == ["lookup", "ask_human"]
+    assert {tool.name: tool.effect for tool in read_tools({"available_tools": [LOOKUP]})} == {"lookup": "send"}
+
+
+def test_another_word_is_not_given_beside_the_first():
+    assert any("once: 'goal' is another word for it" in one for one in problems(goal="again"))
+    assert any("keep that of params" in one for one in problems(temperature=1, params={"temperature": 0}))
+    assert any("two tools are called 'lookup'" in one for one in problems(READ, available_tools=[LOOKUP]))
 
 
 async def test_the_route_that_an_agent_chose_is_taken(tmp_path):

@@ -121,6 +121,9 @@ def test_what_cannot_be_read_is_no_function_that_is_allowed(restricted):
     assert find("agent", {"tools": [{"function": "shop:sell"}, "ask_human", {"workflow": "w"}]}) is None
     for tools in ([{"function": Secret("F")}], [Secret("T")], Secret("T"), [{"function": "os:getpid"}]):
         assert find("agent", {"tools": tools}) is not None
+    for named in (["os:getpid"], [{"function": "os:getpid"}], [Secret("T")], Secret("T")):
+        assert find("agent", {"available_tools": named}) is not None
+    assert find("agent", {"available_tools": ["shop:sell", "search_tools"], "tools": None}) is None
     assert find("agent", Secret("C")) is not None
     assert find("http", {"tools": Secret("T")}) is None
 

@@ -14,7 +14,7 @@ from perdure import egress, llms
 from perdure.agents.agent_loop import Agent, Answer
 from perdure.agents.label_flow import find_lethal
 from perdure.agents.tool_calls import Policies
-from perdure.agents.toolbox import BUDGET_SCHEMA, TOOLS_SCHEMA, check_tools, find_tools
+from perdure.agents.toolbox import AVAILABLE, BUDGET_SCHEMA, TOOLS_SCHEMA, check_tools, find_tools
 from perdure.agents.transcript import Plan
 from perdure.expressions.json_schema import find_mistake
 from perdure.expressions.leaves import has_leaf
@@ -72,8 +72,8 @@ def make_plan(config: dict[str, Any], ctx: Any) -> Plan:
             tools=tuple(Offered(tool.name, tool.description, tool.schema) for tool in tools),
             system="\n\n".join(one for one in said if one),
         ),
-        messages=(Message("user", (Text(_text(config["prompt"])),)),),
-        params=msgspec.convert(config.get("params") or {}, Params),
+        messages=(Message("user", (Text(_text(config["prompt"] if "prompt" in config else config["goal"])),)),),
+        params=msgspec.convert({**_warmth(config), **(config.get("params") or {})}, Params),
         schema=answer_schema(config.get("schema"), routes),
     )
     return Plan(
@@ -87,6 +87,10 @@ def make_plan(config: dict[str, Any], ctx: Any) -> Plan:
         parallel=config.get("parallel", PARALLEL),
         repairs=config.get("repairs", 2),
     )
+
+
+def _warmth(config: dict[str, Any]) -> dict[str, Any]:
+    return {"temperature": config["temperature"]} if "temperature" in config else {}
 
 
 def _text(prompt: Any) -> str:
@@ -133,11 +137,18 @@ def _give(plan: Plan, answer: Answer) -> Chosen:
 
 
 def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    tools = config.get("tools") or []
-    if has_leaf(tools, has_template):
-        yield ("tools",), "tools hold no templates: data would say what the agent may do"
-    else:
-        yield from ((("tools", *path), message) for path, message in check_tools(tools))
+    templated = [key for key in ("tools", AVAILABLE) if has_leaf(config.get(key), has_template)]
+    for key in templated:
+        yield (key,), "tools hold no templates: data would say what the agent may do"
+    if not templated:
+        yield from check_tools(config)
+    if ("prompt" in config) == ("goal" in config):
+        yield (
+            ("prompt",),
+            "an agent has a prompt: its task" + ", once: 'goal' is another word for it" * ("goal" in config),
+        )
+    if "temperature" in config and "temperature" in (config.get("params") or {}):
+        yield ("temperature",), "it is given twice; keep that of params"
     for number, one in enumerate(config.get("policies") or ()):
         if has_leaf(one, has_template):
             yield ("policies", number), "policies hold no templates: data would say what is allowed"
@@ -159,15 +170,21 @@ TYPE = NodeType(
     description="Lets a language model call tools until it has an answer; each call is kept, and none is repeated.",
     config_schema={
         "type": "object",
-        "required": ["model", "prompt"],
+        "required": ["model"],
         "properties": {
             **_MODEL_KEYS,
+            "temperature": {"type": "number", "minimum": 0, "maximum": 2, "description": "the same in params"},
             "instructions": {
                 "type": ["string", "null"],
                 "description": "what the model is told before everything else",
             },
             "prompt": {"description": "its task: a text, or any value as JSON"},
+            "goal": {"description": "another word for prompt"},
             "tools": TOOLS_SCHEMA,
+            AVAILABLE: {
+                **TOOLS_SCHEMA,
+                "description": "the same; a name alone is a registered function, which counts as one that sends",
+            },
             "max_turns": {"type": "integer", "minimum": 1, "maximum": 1_000, "default": MAX_TURNS},
             "parallel": {
                 "type": "integer",

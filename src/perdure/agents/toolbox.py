@@ -30,6 +30,9 @@ MAX_DESCRIPTION = 1_000
 ASK_HUMAN = "ask_human"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LATER = ("execute_pipeline", "patch_workflow", "search_tools", "openapi_action", "delegate_to_agent", "mcp")
+AVAILABLE = "available_tools"
+OWN = frozenset({ASK_HUMAN, *_LATER})
+"""The tools that Perdure has itself, which are named without more."""
 _ANY = {"type": "object"}
 _QUESTION = {
     "type": "object",
@@ -68,15 +71,27 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.effect != "read" and not self.idempotent
 
 
+def entries_of(config: dict[str, Any]) -> list[tuple[tuple[str | int, ...], Any]]:
+    """What a config says about tools, each with its path. In `available_tools`, the spelling of the reference documents, a
+    name that is none of Perdure's own is a registered function; nothing is said of what it does, so it counts as one that sends."""
+    found: list[tuple[tuple[str | int, ...], Any]] = []
+    for key in ("tools", AVAILABLE):
+        entries = config.get(key)
+        for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if key == AVAILABLE and isinstance(entry, str) and entry not in OWN and "{{" not in entry:
+                entry = {"function": entry, "effect": "send"}
+            found.append(((key, number), entry))
+    return found
+
+
 def read_tools(config: dict[str, Any]) -> list[Tool]:
     """The tools of a config as they are written, without those that are written wrongly."""
-    entries = config.get("tools")
-    return [_read(one) for one in entries if not list(_check_entry(one))] if isinstance(entries, list) else []
+    return [_read(one) for _, one in entries_of(config) if not list(_check_entry(one))]
 
 
 def find_tools(config: dict[str, Any]) -> list[Tool]:
     """The tools of a config that has no mistakes, with what functions take. Raises Failure."""
-    return [_describe(_read(entry)) for entry in config.get("tools") or ()]
+    return [_describe(_read(entry)) for _, entry in entries_of(config)]
 
 
 def _read(entry: Any) -> Tool:
@@ -186,20 +201,23 @@ def _schemas(types: list[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def check_tools(entries: list[Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with the tools of a config, each with its path below `tools`."""
-    seen: dict[str, int] = {}
-    for number, entry in enumerate(entries):
+def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What is wrong with the tools of a config, each with its path."""
+    seen: set[str] = set()
+    entries = entries_of(config)
+    if len(entries) > MAX_TOOLS:
+        yield ("tools",), f"an agent has at most {MAX_TOOLS} tools, and here are {len(entries)}"
+    for place, entry in entries:
         mistakes = list(_check_entry(entry))
-        yield from (((number, *path), message) for path, message in mistakes)
+        yield from (((*place, *path), message) for path, message in mistakes)
         if mistakes:
             continue
         name = entry if isinstance(entry, str) else ASK_HUMAN if ASK_HUMAN in entry else name_of(entry)
         if name in seen:
-            yield (number,), f"two tools are called '{name}'; give one of them a 'name' of its own"
-        seen[name] = number
+            yield place, f"two tools are called '{name}'; give one of them a 'name' of its own"
+        seen.add(name)
         if not isinstance(entry, str) and ASK_HUMAN not in entry and name == ASK_HUMAN:
-            yield (number,), f"'{ASK_HUMAN}' is a tool of Perdure; give this one another 'name'"
+            yield place, f"'{ASK_HUMAN}' is a tool of Perdure; give this one another 'name'"
 
 
 def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -202,15 +202,16 @@ def _list_functions(kind: str, config: Any) -> list[Any]:
         return [config]
     if kind == "task":
         return [config[key] for key in ("function", "action") if config.get(key)]
-    tools = config.get("tools") or []
+    return [*_list_tools(config.get("tools"), named=False), *_list_tools(config.get("available_tools"), named=True)]
+
+
+def _list_tools(tools: Any, *, named: bool) -> list[Any]:
+    """The functions among the tools of an agent. By its name alone a tool is one of Perdure's own; where it may be `named`, it can
+    be a function, too."""
     if not isinstance(tools, list):
-        return [] if isinstance(tools, str) else [tools]
-    return [one.get("function") if isinstance(one, dict) else one for one in tools if _may_call(one)]
-
-
-def _may_call(tool: Any) -> bool:
-    """Whether the tool of an agent is a function, or cannot be read here; by its name alone, a tool is one of Perdure's own."""
-    return bool(tool.get("function")) if isinstance(tool, dict) else not isinstance(tool, str)
+        return [tools] if tools and not isinstance(tools, str) else []
+    found = [one.get("function") for one in tools if isinstance(one, dict) and one.get("function")]
+    return found + [one for one in tools if not isinstance(one, dict) and (named or not isinstance(one, str))]
 
 
 def _check_secrecy(path: Path, node: Node, node_type: NodeType | None) -> list[Problem]:
