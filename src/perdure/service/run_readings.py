@@ -22,9 +22,9 @@ from perdure.service.node_values import Which, get_activation, get_output, items
 from perdure.service.pages import listing
 from perdure.service.pictures import Graph, draw_run
 from perdure.service.run_definitions import definition_of, names_of
+from perdure.service.run_transcripts import guards_of, transcript_of
 from perdure.service.slices import Part, cut
 from perdure.service.starts import Starts
-from perdure.service.transcripts import guards_of, transcript_of
 from perdure.service.views import View
 from perdure.threads import aside
 
