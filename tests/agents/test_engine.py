@@ -254,7 +254,12 @@ def problems(*entries: Any, **more: Any) -> list[str]:
     ("entry", "words"),
     [
         ("search_tools", "'search_tools' is not built yet"),
-        ({"execute_pipeline": {"origins": ["https://a.example"]}}, "'execute_pipeline' is not built yet"),
+        ({"execute_pipeline": {"origins": ["https://a.example/x"]}}, "is no origin"),
+        ({"execute_pipeline": {"origin": []}}, "unknown key 'origin'"),
+        ("delegate_to_agent", "needs the agents it may delegate to"),
+        ({"delegate_to_agent": {"agents": []}}, "agents"),
+        ({"delegate_to_agent": {"agents": ["a"]}, "effect": "read"}, "'effect' goes under delegate_to_agent"),
+        ({"function": "crm:read_handle", "effect": "read"}, "give this one another 'name'"),
         ({"mcp": "github", "tools": ["search_*"], "effect": "read"}, "'mcp' is not built yet"),
         ("ask_humn", "did you mean 'ask_human'?"),
         ("crm:lookup", "{function: module:name, effect: read}"),

@@ -13,8 +13,8 @@ import pytest
 
 from perdure import llms
 from perdure.agents.call_guard import LARGEST_SHOWN, Wish, decide, hash_of
+from perdure.agents.tool import Tool
 from perdure.agents.tool_calls import plain_words
-from perdure.agents.toolbox import Tool
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call, Message, Request, Response, Result, Text, Usage
 from perdure.llms.scripted.scripted_model import ScriptedModel

@@ -13,8 +13,9 @@ import msgspec
 from perdure import egress, llms
 from perdure.agents.agent_loop import Agent, Answer
 from perdure.agents.label_flow import find_lethal
+from perdure.agents.own_tools import BUDGET_SCHEMA
 from perdure.agents.tool_calls import Policies
-from perdure.agents.toolbox import AVAILABLE, BUDGET_SCHEMA, TOOLS_SCHEMA, check_tools, find_tools
+from perdure.agents.toolbox import AVAILABLE, TOOLS_SCHEMA, check_tools, find_tools
 from perdure.agents.transcript import Plan
 from perdure.expressions.json_schema import find_mistake
 from perdure.expressions.leaves import has_leaf

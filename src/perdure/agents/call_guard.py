@@ -4,10 +4,10 @@ A model that has read what a stranger could have written may do what that says. 
 read, not by what it says: without anything untrusted in its transcript it may use its tools; with it, it may read, and a person
 decides about what writes or sends. The first that applies decides: the operator's policies, those of the workflow, this table.
 
-    transcript             read     write    send
-    trusted or user        allow    allow    allow
-    untrusted              allow    ask      ask
-    untrusted, private     allow    ask      ask, marked `trifecta`
+    transcript             read     write    send                       delegate
+    trusted or user        allow    allow    allow                      allow
+    untrusted              allow    ask      ask                        ask
+    untrusted, private     allow    ask      ask, marked `trifecta`     deny
 
 No model approves anything, and nothing that the model says changes what is decided here.
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.toolbox import Tool
+from perdure.agents.tool import Tool
 from perdure.budget import Budget, OverBudget
 from perdure.expressions import cel
 from perdure.llms.policy_rows import NAMES, Policy, Verdict
@@ -103,13 +103,16 @@ def _by_policy(wish: Wish, policies: Sequence[Policy], whose: str) -> Ruling | N
 
 def _by_table(wish: Wish) -> Ruling:
     tool, label = wish.tool, wish.label
+    what = "the agent has read what a stranger could have written"
+    if tool.widens and label.is_tainted and label.is_private:
+        why = f"{what}, and what is private: others are not told to do more than it may itself"
+        return Ruling("deny", f"{label.integrity}.delegate", why)
     if tool.approve == "always":
         return Ruling("ask", "always", "this tool is always asked about", trifecta=_is_trifecta(tool, label))
     if tool.effect == "read" or not label.is_tainted:
         return Ruling("allow", f"{label.integrity}.{tool.effect}")
     if _is_controlled(wish):
         return Ruling("allow", "control", "trusted people have named every control argument")
-    what = "the agent has read what a stranger could have written"
     trifecta = _is_trifecta(tool, label)
     if trifecta:
         what += ", and what is private"

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.toolbox import Tool, read_tools
+from perdure.agents.tool import Tool
+from perdure.agents.toolbox import read_tools
 from perdure.model.ir import IR, Node, Reference
 from perdure.model.labels import PRIVATE, TRUSTED, UNTRUSTED, USER, Label, join, read_words
 from perdure.nodes.registry import Registry

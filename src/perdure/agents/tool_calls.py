@@ -15,13 +15,27 @@ from typing import Any
 import msgspec
 
 from perdure.agents.call_guard import Ruling, Wish, decide, hash_of
-from perdure.agents.tool_view import ToolView
-from perdure.agents.toolbox import Tool, get_function
+from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
+from perdure.agents.tool import Tool
+from perdure.agents.tool_view import PipelineView, ToolView
+from perdure.agents.toolbox import get_function
 from perdure.agents.transcript import Made, Plan, Transcript, made_of, text_of
+from perdure.agents.value_handles import (
+    LARGEST_VALUE,
+    SAMPLE_ROWS,
+    SHOWN_BYTES,
+    NoHandle,
+    call_of,
+    expand,
+    handle_of,
+    preview,
+    read_part,
+)
 from perdure.asks import LARGEST_ASKS, Approval, Ask, Child
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call
 from perdure.llms.structured import find_problems
+from perdure.nodes import function, transform
 from perdure.nodes.task import call_function
 from perdure.outcomes import Failure, StepAmbiguous
 from perdure.plain_text import cut
@@ -39,12 +53,27 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206
 _LINK = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://\S+|\bwww\.\S+")
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """A call as it is made."""
+
+    id: str
+    tool: Tool
+    """What it comes to: a delegation is a workflow, a pipeline without requests only reads."""
+    given: Any
+    """What that is given."""
+    arguments: Any
+    """What was judged: the arguments of the model, with what handles stand for."""
+    args: str
+    """Their hash."""
+
+
 class ToolCalls:
     def __init__(self, plan: Plan, ctx: Any, policies: Callable[[], Policies]) -> None:
         self._plan = plan
         self._ctx = ctx
         self._policies = policies
         self._places = asyncio.Semaphore(plan.parallel)
+        self._has_handles = any(tool.kind == "read_handle" for tool in plan.tools)
 
     async def make(self, turn: str, calls: Sequence[Call], transcript: Transcript, said: str) -> list[Made]:
         """What the calls of a turn gave, in their order. Raises Failure."""
@@ -52,13 +81,16 @@ class ToolCalls:
         ids = [f"{turn}.{number}" for number in range(len(calls))]
         tools = [self._plan.find_tool(call.name) for call in calls]
         wishes = list(zip(ids, calls, tools, judged, strict=True))
-        await self._do([self._run(id, tool, call.arguments) for id, call, tool, one in wishes if _is_ready(tool, one)])
+        allowed = [
+            await self._bind(id, tool, call.arguments) for id, call, tool, one in wishes if _is_allowed(tool, one)
+        ]
+        await self._do([self._run(bound) for bound in allowed if not bound.tool.is_asked])
         asks: dict[str, Ask] = {}
         for id, call, tool, one in wishes:
             if one["verdict"] == "ask":
-                asks[f"{id}.ok"] = self._approval(tool, call.arguments, one, transcript, said)
-            elif tool is not None and one["verdict"] == "allow" and tool.kind != "function":
-                asks[id] = self._ask(tool, call.arguments)
+                bound = await self._bind(id, tool, call.arguments)
+                asks[f"{id}.ok"] = self._approval(bound, one, transcript, said)
+        asks |= {bound.id: self._ask(bound.tool, bound.given) for bound in allowed if bound.tool.is_asked}
         answers = await self._ask_all(asks)
         await self._follow([wish for wish in wishes if wish[3]["verdict"] == "ask"], answers, transcript)
         steps = _KeptSteps(self._ctx)
@@ -83,22 +115,54 @@ class ToolCalls:
         return {
             "label": str(transcript.label),
             "tainted_by": transcript.tainted_by[:20],
-            "calls": [self._judge_one(call, transcript, policies) for call in calls],
+            "calls": [
+                self._judge_one(call, transcript, policies, sum(one.name == call.name for one in calls[:number]))
+                for number, call in enumerate(calls)
+            ],
         }
 
-    def _judge_one(self, call: Call, transcript: Transcript, policies: Policies) -> dict[str, Any]:
+    def _judge_one(self, call: Call, transcript: Transcript, policies: Policies, before: int) -> dict[str, Any]:
+        """What is to become of a call; so many of its tool stand `before` it in the turn."""
         tool = self._plan.find_tool(call.name)
         about = {"tool": cut(call.name, 100)}
         if tool is None:
             hint = suggest(call.name, tuple(one.name for one in self._plan.tools))
             return {**about, "verdict": "invalid", "text": f"There is no tool {cut(ascii(call.name), 100)}; {hint}"}
-        if (problem := find_bad_arguments(tool, call.arguments)) is not None:
+        arguments, problem = self._read(tool, call.arguments)
+        if problem is None and tool.kind == "delegate":
+            problem = _find_too_many(before, transcript.made[tool.name])
+        if problem is not None:
             return {**about, "verdict": "invalid", "text": problem}
-        found = self._decide(tool, call.arguments, transcript, policies)
-        judged = {**about, "args": hash_of(tool.name, call.arguments), **msgspec.to_builtins(found)}
+        found = self._decide(bind(tool, arguments)[0], arguments, transcript, policies)
+        judged = {**about, "args": hash_of(tool.name, arguments), **msgspec.to_builtins(found)}
         if found.verdict == "deny":
             judged["text"] = f"This call is not allowed: {found.why}"
         return judged
+
+    def _read(self, tool: Tool, given: Any) -> tuple[Any, str | None]:
+        """The arguments of a call with what their handles stand for, and what is wrong with them. It may take time."""
+        try:
+            arguments = expand(given, self._get_value) if self._has_handles else given
+        except NoHandle as error:
+            return given, f"{tool.name} was not called: {error}"
+        return arguments, find_bad_arguments(tool, given, arguments)
+
+    def _get_value(self, handle: str) -> Any:
+        kept = self._ctx.find_step(call_of(handle))
+        if not isinstance(kept, dict) or "value" not in kept:
+            raise NoHandle(f"there is no handle {cut(ascii(handle), 60)}")
+        return kept["value"]
+
+    async def _bind(self, id: str, tool: Tool | None, given: Any) -> Bound:
+        """A call that may be made, as it is made."""
+        assert tool is not None
+        found = tool
+
+        def make() -> Bound:
+            arguments = self._read(found, given)[0]
+            return Bound(id, *bind(found, arguments), arguments, hash_of(found.name, arguments))
+
+        return await aside(self._ctx.tenant, make)
 
     def _decide(self, tool: Tool, arguments: dict[str, Any], transcript: Transcript, policies: Policies) -> Ruling:
         ctx = self._ctx
@@ -115,10 +179,8 @@ class ToolCalls:
 
     # -- people and runs -----------------------------------------------------------------------------------------------
 
-    def _approval(
-        self, tool: Tool | None, arguments: Any, judged: Mapping[str, Any], transcript: Transcript, said: str
-    ) -> Approval:
-        assert tool is not None
+    def _approval(self, bound: Bound, judged: Mapping[str, Any], transcript: Transcript, said: str) -> Approval:
+        tool, arguments = bound.tool, bound.arguments
         first = {name: arguments[name] for name in tool.control if name in arguments}
         shown: dict[str, Any] = {
             "agent": self._ctx.node,
@@ -178,10 +240,11 @@ class ToolCalls:
                 if "text" in decided:
                     continue
                 arguments = decided["arguments"]
-            if tool.kind == "function":
-                doing.append(self._run(id, tool, arguments))
+            bound = await self._bind(id, tool, arguments)
+            if bound.tool.is_asked:
+                asks[id] = self._ask(bound.tool, bound.given)
             else:
-                asks[id] = self._ask(tool, arguments)
+                doing.append(self._run(bound))
         await self._do(doing)
         await self._ask_all(asks)
 
@@ -189,20 +252,21 @@ class ToolCalls:
         """What a person made of the arguments: they have to fit, and no policy may deny them; nobody is asked again."""
 
         async def look() -> dict[str, Any]:
-            if (problem := await aside(self._ctx.tenant, find_bad_arguments, tool, arguments)) is not None:
+            read, problem = await aside(self._ctx.tenant, self._read, tool, arguments)
+            if problem is not None:
                 return {"arguments": arguments, "text": f"A person changed the call. {problem}"}
-            found = self._decide(tool, arguments, transcript, self._policies())
+            found = self._decide(bind(tool, read)[0], read, transcript, self._policies())
             if found.verdict == "deny":
                 return {
                     "arguments": arguments,
                     "text": f"A person changed the call, and that is not allowed: {found.why}",
                 }
-            return {"arguments": arguments, "args": hash_of(tool.name, arguments)}
+            return {"arguments": arguments, "args": hash_of(tool.name, read)}
 
         kept: dict[str, Any] = await self._ctx.step(f"{id}.decided", look)
         return kept
 
-    # -- functions -----------------------------------------------------------------------------------------------------
+    # -- steps ---------------------------------------------------------------------------------------------------------
 
     async def _do(self, doing: Sequence[Awaitable[None]]) -> None:
         """Let all of them end, then raise what one raised: what was done is kept."""
@@ -211,16 +275,15 @@ class ToolCalls:
         if raised:
             raise next((one for one in raised if not isinstance(one, Exception)), raised[0])
 
-    async def _run(self, id: str, tool: Tool | None, arguments: dict[str, Any]) -> None:
-        """Make a call of a function, as the step of its id."""
-        assert tool is not None
-        made = tool
-        args = hash_of(tool.name, arguments)
-        key = f"{id}/{args[:16]}"
+    async def _run(self, bound: Bound) -> None:
+        """Make a call that needs neither people nor a run, as the step of its id."""
+        id, tool = bound.id, bound.tool
 
         async def call() -> dict[str, Any]:
-            text, failed = await self._call(made, arguments, key)
-            return {"tool": made.name, "args": args, "text": text, **({"failed": True} if failed else {})}
+            kept: dict[str, Any] = {"tool": tool.name, "args": bound.args}
+            if tool.kind != "function":
+                kept["label"] = str(tool.returns)  # it depends on the arguments
+            return kept | await self._call(bound, f"{id}/{bound.args[:16]}")
 
         terms: dict[str, Any] = {}
         if tool.is_once:
@@ -231,19 +294,42 @@ class ToolCalls:
             try:
                 await self._ctx.step(id, call, **terms)
             except StepAmbiguous:
-                given = "" if self._ctx.is_sealing else f" with {cut(text_of(arguments), _SAID)}"
+                given = "" if self._ctx.is_sealing else f" with {cut(text_of(bound.arguments), _SAID)}"
                 raise StepAmbiguous(id, f"a call of {tool.name}{given}") from None
 
-    async def _call(self, tool: Tool, arguments: dict[str, Any], key: str) -> tuple[str, bool]:
-        """What the function gave as text, and whether it failed. A failure is an answer: the model may know another way."""
+    async def _call(self, bound: Bound, key: str) -> dict[str, Any]:
+        """What the call gave, as it is kept. A failure is an answer: the model may know another way."""
         try:
-            function = get_function(tool)
-            value = await call_function(function, dict(arguments), tool.target, self._ctx, ToolView(self._ctx, key))
-            return await aside(self._ctx.tenant, text_of, value), False
-        except Failure as error:
-            return text_of({"error": {"code": error.code, "message": cut(str(error), _SAID)}}), True
+            value = await self._make(bound, key)
+            return await aside(self._ctx.tenant, self._keep, bound, value)
+        except (Failure, NoHandle) as error:
+            code = error.code if isinstance(error, Failure) else "no_handle"
+            return _failed(code, str(error))
         except Exception as error:  # noqa: BLE001  a function may raise anything
-            return text_of({"error": {"code": type(error).__name__, "message": cut(str(error), _SAID)}}), True
+            return _failed(type(error).__name__, str(error))
+
+    async def _make(self, bound: Bound, key: str) -> Any:
+        tool, given = bound.tool, bound.given
+        view = ToolView(self._ctx, key)
+        if tool.kind == "pipeline":
+            return await transform.handle(given, PipelineView(self._ctx, view))
+        if tool.kind == "code":
+            return await function.compute({"code": given["code"]}, given["input"], self._ctx.tenant)
+        if tool.kind == "read_handle":
+            return await aside(self._ctx.tenant, lambda: read_part(self._get_value(given["handle"]), given))
+        return await call_function(get_function(tool), dict(given), tool.target, self._ctx, view)
+
+    def _keep(self, bound: Bound, value: Any) -> dict[str, Any]:
+        """What is kept of a result: as the model is shown it, and whole where that is a handle. It may take time."""
+        if not self._has_handles or bound.tool.kind == "read_handle":
+            return {"text": text_of(value)}
+        size = len(msgspec.json.encode(value))
+        if size <= SHOWN_BYTES:
+            return {"text": text_of(value)}
+        if size > LARGEST_VALUE:
+            return _failed("too_large", f"it gave {size:,} bytes, and {LARGEST_VALUE:,} are allowed; ask for less")
+        rows = bound.arguments.get("show", SAMPLE_ROWS) if bound.tool.kind == "pipeline" else SAMPLE_ROWS
+        return {"text": preview(handle_of(bound.id), value, size, rows), "value": value}
 
     def _look_for_ends(self, tools: Iterable[Tool | None], made: Sequence[Made]) -> None:
         for tool, one in zip(tools, made, strict=True):
@@ -270,18 +356,32 @@ class _KeptSteps(Mapping[str, Any]):
         raise NotImplementedError("steps are found by name")
 
 
-def _is_ready(tool: Tool | None, judged: Mapping[str, Any]) -> bool:
-    return tool is not None and tool.kind == "function" and judged["verdict"] == "allow"
+def _is_allowed(tool: Tool | None, judged: Mapping[str, Any]) -> bool:
+    return tool is not None and judged["verdict"] == "allow"
 
 
-def find_bad_arguments(tool: Tool, arguments: Any) -> str | None:
-    """What is wrong with the arguments of a call, in words for the model."""
+def _failed(code: str, message: str) -> dict[str, Any]:
+    return {"text": text_of({"error": {"code": code, "message": cut(message, _SAID)}}), "failed": True}
+
+
+def _find_too_many(turn: int, before: int) -> str | None:
+    """Why an agent does not delegate again, after so many times in this turn and before it."""
+    for what, made in (("turn", turn), ("agent", turn + before)):
+        if made >= MOST_DELEGATIONS[what]:
+            return f"{DELEGATE} was not called: {MOST_DELEGATIONS[what]} times a{'n' * (what == 'agent')} {what} are the most"
+    return None
+
+
+def find_bad_arguments(tool: Tool, given: Any, arguments: Any) -> str | None:
+    """What is wrong with the arguments of a call, in words for the model: as they were `given`, and with what handles stand for."""
     if not isinstance(arguments, dict):
         return f"{tool.name} was not called: its arguments are no JSON object"
-    size = len(msgspec.json.encode(arguments))
+    size = len(msgspec.json.encode(given))
     if size > LARGEST_ARGUMENTS:
         return f"{tool.name} was not called: its arguments have {size:,} bytes, and {LARGEST_ARGUMENTS:,} are allowed"
     problems = find_problems(tool.schema, arguments)
+    if not problems and (misuse := find_misuse(tool, arguments)) is not None:
+        problems = [misuse]
     if not problems:
         return None
     told = "; ".join(cut(one, 300) for one in problems[:10])

@@ -40,3 +40,14 @@ class ToolView:
         raise AttributeError(
             f"a tool's context has no {name!r}: a call is one step, which neither asks nor makes others"
         )
+
+
+class PipelineView:
+    """What the steps of a pipeline need of the worker, with keys of their call."""
+
+    __slots__ = ("key", "run_in_thread", "tenant")
+
+    def __init__(self, ctx: Any, view: ToolView) -> None:
+        self.tenant = ctx.tenant
+        self.run_in_thread = ctx.run_in_thread
+        self.key = view.key

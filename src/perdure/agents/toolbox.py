@@ -15,60 +15,22 @@ from typing import Any, Literal
 import msgspec
 
 from perdure import functions
+from perdure.agents.own_tools import BUDGET_SCHEMA, CONFIGS, OWN, READ_HANDLE, check_own, read_own
+from perdure.agents.tool import EFFECTS, Tool
 from perdure.expressions.json_schema import find_mistake
-from perdure.model.labels import TRUSTED, UNTRUSTED, USER, Label, read_words
+from perdure.model.labels import UNTRUSTED, USER, read_words
 from perdure.nodes.class_tasks import find_class_task
 from perdure.nodes.task import Shape
 from perdure.outcomes import Failure
 from perdure.plain_text import cut
 from perdure.spelling import suggest
 
-Effect = Literal["read", "write", "send"]
-EFFECTS = typing.get_args(Effect)
 MAX_TOOLS = 64
 MAX_DESCRIPTION = 1_000
-ASK_HUMAN = "ask_human"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_LATER = ("execute_pipeline", "patch_workflow", "search_tools", "openapi_action", "delegate_to_agent", "mcp")
+_LATER = ("patch_workflow", "search_tools", "openapi_action", "mcp")
 AVAILABLE = "available_tools"
-OWN = frozenset({ASK_HUMAN, *_LATER})
-"""The tools that Perdure has itself, which are named without more."""
 _ANY = {"type": "object"}
-_QUESTION = {
-    "type": "object",
-    "required": ["question"],
-    "properties": {"question": {"type": "string", "minLength": 1, "maxLength": 1_000}},
-    "additionalProperties": False,
-}
-
-
-class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One tool, as it is pinned."""
-
-    name: str
-    kind: Literal["function", "workflow", "ask_human"]
-    target: str = ""
-    """The function or the workflow."""
-    description: str = ""
-    schema: dict[str, Any] = {}
-    """Of its arguments; empty: any."""
-    effect: Effect = "read"
-    returns: Label = USER
-    """The label of what it gives."""
-    idempotent: bool = False
-    """Whether a second call with the same key changes nothing."""
-    fatal: bool = False
-    """Whether its failure is the failure of the agent."""
-    approve: Literal["always", "tainted"] = "tainted"
-    control: tuple[str, ...] = ()
-    budget: dict[str, Any] | None = None
-    approvers: tuple[str, ...] = ()
-    timeout_seconds: float | None = None
-
-    @property
-    def is_once(self) -> bool:
-        """Whether a call may happen at most once, so that it is never repeated by itself (rule 81)."""
-        return self.effect != "read" and not self.idempotent
 
 
 def entries_of(config: dict[str, Any]) -> list[tuple[tuple[str | int, ...], Any]]:
@@ -78,7 +40,7 @@ def entries_of(config: dict[str, Any]) -> list[tuple[tuple[str | int, ...], Any]
     for key in ("tools", AVAILABLE):
         entries = config.get(key)
         for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if key == AVAILABLE and isinstance(entry, str) and entry not in OWN and "{{" not in entry:
+            if key == AVAILABLE and isinstance(entry, str) and entry not in (*OWN, *_LATER) and "{{" not in entry:
                 entry = {"function": entry, "effect": "send"}
             found.append(((key, number), entry))
     return found
@@ -91,24 +53,18 @@ def read_tools(config: dict[str, Any]) -> list[Tool]:
 
 def find_tools(config: dict[str, Any]) -> list[Tool]:
     """The tools of a config that has no mistakes, with what functions take. Raises Failure."""
-    return [_describe(_read(entry)) for _, entry in entries_of(config)]
+    found = [_describe(_read(entry)) for _, entry in entries_of(config)]
+    if any(tool.kind == "pipeline" for tool in found):  # what it gives may be too large to be shown
+        found.append(read_own(READ_HANDLE, {}))
+    return found
 
 
 def _read(entry: Any) -> Tool:
     """A tool as its entry says, without what only the function knows."""
     if isinstance(entry, str):
         entry = {entry: {}}
-    if ASK_HUMAN in entry:
-        given = entry[ASK_HUMAN] or {}
-        return Tool(
-            name=ASK_HUMAN,
-            kind="ask_human",
-            description="Asks a person. They approve or reject, and may comment.",
-            schema=_QUESTION,
-            returns=TRUSTED,
-            approvers=tuple(given.get("approvers") or ()),
-            timeout_seconds=given.get("timeout_seconds"),
-        )
+    if (own := _own_name(entry)) is not None:
+        return read_own(own, entry[own] or {})
     kind: Literal["function", "workflow"] = "function" if "function" in entry else "workflow"
     target = entry[kind]
     return Tool(
@@ -125,6 +81,10 @@ def _read(entry: Any) -> Tool:
         control=tuple(entry.get("control") or ()),
         budget=entry.get("budget"),
     )
+
+
+def _own_name(entry: dict[str, Any]) -> str | None:
+    return next((name for name in OWN if name in entry), None)
 
 
 def name_of(entry: dict[str, Any]) -> str:
@@ -212,12 +172,13 @@ def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
         yield from (((*place, *path), message) for path, message in mistakes)
         if mistakes:
             continue
-        name = entry if isinstance(entry, str) else ASK_HUMAN if ASK_HUMAN in entry else name_of(entry)
+        own = entry if isinstance(entry, str) else _own_name(entry)
+        name = own or name_of(entry)
         if name in seen:
             yield place, f"two tools are called '{name}'; give one of them a 'name' of its own"
         seen.add(name)
-        if not isinstance(entry, str) and ASK_HUMAN not in entry and name == ASK_HUMAN:
-            yield place, f"'{ASK_HUMAN}' is a tool of Perdure; give this one another 'name'"
+        if own is None and name in (*OWN, READ_HANDLE):
+            yield place, f"'{name}' is a tool of Perdure; give this one another 'name'"
 
 
 def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -226,19 +187,22 @@ def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
         return
     keys = {entry} if isinstance(entry, str) else set(entry)
     if later := [name for name in _LATER if name in keys]:
-        yield (), f"'{later[0]}' is not built yet; an agent's tools are functions, workflows and {ASK_HUMAN}"
+        yield (), f"'{later[0]}' is not built yet; an agent's tools are functions, workflows, {', '.join(OWN)}"
         return
     if isinstance(entry, str):
-        if entry != ASK_HUMAN:
-            hint = "write {function: module:name, effect: read}" if ":" in entry else suggest(entry, (ASK_HUMAN,))
+        if entry in OWN:
+            yield from check_own(entry, None)
+        else:
+            hint = "write {function: module:name, effect: read}" if ":" in entry else suggest(entry, OWN)
             yield (), f"there is no tool '{cut(entry, 80)}'; {hint}"
         return
-    kinds = keys & {"function", "workflow", ASK_HUMAN}
+    kinds = keys & {"function", "workflow", *OWN}
     if len(kinds) != 1:
-        yield (), f"a tool has one of 'function', 'workflow' and '{ASK_HUMAN}'"
+        yield (), f"a tool has one of 'function', 'workflow', {', '.join(map(repr, OWN))}"
         return
-    if kinds == {ASK_HUMAN}:
-        yield from (((key,), f"'{key}' goes under {ASK_HUMAN}") for key in sorted(keys - kinds))
+    if (own := _own_name(entry)) is not None:
+        yield from (((key,), f"'{key}' goes under {own}") for key in sorted(keys - kinds))
+        yield from (((own, *path), message) for path, message in check_own(own, entry[own]))
         return
     if "effect" not in entry:
         yield (), f"'effect' says what a call may do: {', '.join(EFFECTS)}"
@@ -256,17 +220,6 @@ def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 _WORDS = {"enum": ["trusted", "user", "untrusted", "public", "private"]}
-_PEOPLE = {"type": "array", "minItems": 1, "maxItems": 100, "items": {"type": "string", "minLength": 1}}
-BUDGET_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "usd": {"type": "number", "minimum": 0, "maximum": 1_000_000},
-        "tokens": {"type": "integer", "minimum": 0},
-        "calls": {"type": "integer", "minimum": 0},
-    },
-    "minProperties": 1,
-    "additionalProperties": False,
-}
 TOOLS_SCHEMA: dict[str, Any] = {
     "type": "array",
     "maxItems": MAX_TOOLS,
@@ -281,11 +234,7 @@ TOOLS_SCHEMA: dict[str, Any] = {
                 "maxLength": 300,
                 "description": "a workflow, or name@version",
             },
-            ASK_HUMAN: {
-                "type": ["object", "null"],
-                "properties": {"approvers": _PEOPLE, "timeout_seconds": {"type": "number", "exclusiveMinimum": 0}},
-                "additionalProperties": False,
-            },
+            **CONFIGS,
             "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "what the model calls it"},
             "description": {"type": "string", "maxLength": MAX_DESCRIPTION},
             "schema": {"type": "object", "description": "a JSON Schema of its arguments"},

@@ -13,19 +13,20 @@ its steps, and has the hash that was recorded (AG2).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from perdure.agents.call_guard import hash_of
-from perdure.agents.toolbox import Tool
+from perdure.agents.tool import Tool
 from perdure.llms.calls import shape
 from perdure.llms.durable import ask_to_mend, read_answer
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call, Message, Request, Result, Text, Thinking
 from perdure.llms.port import hash_of as request_hash
-from perdure.model.labels import TRUSTED, Label
+from perdure.model.labels import TRUSTED, Label, read_label
 from perdure.plain_text import cut, hide
 
 MAX_SHOWN = 32 * 1024
@@ -87,6 +88,8 @@ class Transcript:
         self.tainted_by: list[str] = ["prompt"] if plan.label.is_tainted else []
         """Where what is untrusted came from."""
         self.calls = 0
+        self.made: Counter[str] = Counter()
+        """How often each tool was called."""
 
     def request(self, *, last: bool = False) -> Request:
         """What the model is asked next."""
@@ -115,6 +118,7 @@ class Transcript:
             if one.label.is_tainted:
                 self.tainted_by.append(f"{one.id} {one.tool}")
         self.calls += len(made)
+        self.made.update(one.tool for one in made)
         self._messages += [message, Message("user", tuple(results))]
         return most
 
@@ -174,13 +178,14 @@ def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], s
         if "text" in decided:
             return Made(id, tool.name, arguments, decided["text"], failed=True, denied=True)
     kept = steps[id]
-    if tool.kind == "workflow":
+    if tool.kind in ("workflow", "delegate") and "text" not in kept:
         shown = {key: kept[key] for key in ("state", "output", "error") if kept.get(key) is not None}
         return Made(id, tool.name, arguments, text_of(shown), kept.get("state") != "completed", tool.returns)
     if tool.kind == "ask_human":
         shown = {key: kept[key] for key in ("decision", "decided_by", "comments", "data") if kept.get(key) is not None}
         return Made(id, tool.name, arguments, text_of(shown), label=TRUSTED)
-    return Made(id, tool.name, arguments, kept["text"], kept.get("failed", False), tool.returns)
+    label = read_label(kept["label"]) if "label" in kept else tool.returns
+    return Made(id, tool.name, arguments, kept["text"], kept.get("failed", False), label)
 
 
 # -- reading a transcript from steps -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.agents.toolbox import Tool
+from perdure.agents.tool import Tool
 from perdure.agents.transcript import Plan, Turn, calls_of, read_message, read_plan, read_turns, turn_of
 from perdure.llms.durable import rebuild
 from perdure.llms.port import Call, Image, Message, Request

@@ -1,0 +1,53 @@
+"""A tool of an agent, as it is pinned with the first attempt."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.model.labels import USER, Label
+
+Effect = Literal["read", "write", "send"]
+EFFECTS = typing.get_args(Effect)
+Kind = Literal["function", "workflow", "ask_human", "delegate", "code", "pipeline", "read_handle"]
+_ASKED = ("workflow", "ask_human")
+
+
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    kind: Kind
+    target: str = ""
+    """The function or the workflow."""
+    description: str = ""
+    schema: dict[str, Any] = {}
+    """Of its arguments; empty: any."""
+    effect: Effect = "read"
+    returns: Label = USER
+    """The label of what it gives."""
+    idempotent: bool = False
+    """Whether a second call with the same key changes nothing."""
+    fatal: bool = False
+    """Whether its failure is the failure of the agent."""
+    approve: Literal["always", "tainted"] = "tainted"
+    control: tuple[str, ...] = ()
+    budget: dict[str, Any] | None = None
+    approvers: tuple[str, ...] = ()
+    timeout_seconds: float | None = None
+    agents: tuple[str, ...] = ()
+    """Whom it may delegate to."""
+    origins: tuple[str, ...] = ()
+    """Where its requests may go."""
+    widens: bool = False
+    """Whether a call may do more than the agent itself."""
+
+    @property
+    def is_once(self) -> bool:
+        """Whether a call may happen at most once, so that it is never repeated by itself (rule 81)."""
+        return self.effect != "read" and not self.idempotent
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a call is asked of the journal: a child run, or people. Any other is made by the worker, as a step."""
+        return self.kind in _ASKED
