@@ -143,6 +143,10 @@ def parse_ref(ref: str) -> tuple[str, bool]:
     return found[1], found[2] is not None
 
 
+def is_ref(text: str) -> bool:
+    return _REF.fullmatch(text) is not None
+
+
 def full_ref(ref: str) -> str:
     """The reference with its scheme, which a definition need not write."""
     return ref if ref.startswith(SCHEME) else SCHEME + ref

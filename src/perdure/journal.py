@@ -578,9 +578,8 @@ def check(commit: Commit) -> None:
         raise InvalidCommit(f"run {commit.run_id}: a commit that creates a run needs at least one event")
     if commit.idempotency is not None and commit.expected_seq != 0:
         raise InvalidCommit(f"run {commit.run_id}: an idempotency key goes with the creation, not seq {seq}")
-    if any(row.run_id != commit.run_id for row in commit.approvals) or any(
-        row.run_id != commit.run_id for row in commit.dead_letters
-    ):
+    rows: tuple[ApprovalRow | DeadLetterRow, ...] = (*commit.approvals, *commit.dead_letters)
+    if rows and any(row.run_id != commit.run_id for row in rows):
         raise InvalidCommit(f"run {commit.run_id}: it carries an approval or a dead letter of another run")
-    if any(row.head != commit.run_id for row in commit.triggers):
+    if commit.triggers and any(row.head != commit.run_id for row in commit.triggers):
         raise InvalidCommit(f"run {commit.run_id}: it carries the row of another trigger")

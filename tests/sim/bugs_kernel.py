@@ -282,9 +282,9 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     real = routes.choose
 
-    def choose(d: Decider, activation: Any, outcome: Any) -> Any:
+    def choose(d: Decider, activation: Any, node: Any, outcome: Any) -> Any:
         try:
-            return real(d, activation, outcome)
+            return real(d, activation, node, outcome)
         except routes.LoopExhausted:
             return Route(rule="loop.back", taken=(), back=True)
 

@@ -141,8 +141,8 @@ def _() -> Iterator[None]:
         approval = d.state.approvals.get(command.approval)
         if approval is not None and approval.state != "pending" and not d.state.terminal:
             activation = d.state.activations[approval.key]
-            about = {"approval": command.approval, "decision": command.decision, "by": command.by}
-            d.emit_for(e.ApprovalDecided, activation, **about)
+            decision = command.decision
+            d.emit_for(e.ApprovalDecided, activation, approval=command.approval, decision=decision, by=command.by)
             return
         real(d, command)
 

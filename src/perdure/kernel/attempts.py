@@ -174,7 +174,7 @@ def complete(d: Decider, command: c.Complete) -> None:
             compensation.complete(d, activation, command.output)
         return
     named = d.get(command)
-    problem = _not_allowed(d, named, command)
+    problem = _not_allowed(d, named, command, command.choice) if command.choice else None
     if problem is None and d.state.streaming:
         problem = flows.find_problem(d, named, command)
     found = fence(d, command, success=problem is None)
@@ -199,13 +199,13 @@ def complete(d: Decider, command: c.Complete) -> None:
     )
 
 
-def _not_allowed(d: Decider, activation: Activation, command: c.Complete) -> Error | None:
+def _not_allowed(d: Decider, activation: Activation, command: c.Complete, choice: tuple[str, ...]) -> Error | None:
     """The error of an agent that chose a node its definition does not list (S3), or None."""
     branch = d.node(activation).branch if activation.item < 0 else None
-    if branch is None or branch.kind != "agent_driven" or not command.choice:
+    if branch is None or branch.kind != "agent_driven":
         return None
     allowed = {d.state.name(target) for target in branch.available}
-    outside = [name for name in command.choice if name not in allowed]
+    outside = [name for name in choice if name not in allowed]
     if not outside:
         return None
     message = f"{command.address.node} chose {', '.join(outside)}; it may choose from {', '.join(sorted(allowed))}"

@@ -51,7 +51,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 def see(activation: Activation) -> Seen:
     return Seen(
-        activation.state.value,
+        activation.state._value_,  # `value` is a function in Python, and this is read for every input of every task
         activation.output,
         activation.output_ref,
         activation.error,

@@ -22,8 +22,8 @@ from perdure.kernel.state import State
 
 _NOTHING_KNOWN: dict[c.Need, c.Verdict] = {}
 
-_MOVING = (c.Begin, c.Suspend, c.AskFor, c.Complete, c.Fail, c.Lapse)
-"""Commands after which the map of an item may go on."""
+_MOVING = (c.Complete, c.Begin, c.Suspend, c.AskFor, c.Fail, c.Lapse)
+"""Commands after which the map of an item may go on, the most frequent first."""
 
 _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Start: runs.start,

@@ -95,9 +95,10 @@ class Decider:
         _complete(event, "counter", state.counter)
         self.events.append(event)
 
-    def emit_for(self, kind: type[e.NodeEvent], activation: Activation, **fields: Any) -> None:
-        """Emit an event about one activation."""
-        attempt = fields.pop("attempt", activation.attempt)
+    def emit_for(
+        self, kind: type[e.NodeEvent], activation: Activation, *, attempt: int | None = None, **fields: Any
+    ) -> None:
+        """Emit an event about one activation, of its current attempt unless it says which."""
         if type(self.command) is c.Fail and kind in _FAILURES and self.get(self.command) is activation:
             fields |= {"started_at": self.command.started_at, "worker": self.command.worker}
         state, scope = self.state, activation.scope
@@ -108,9 +109,9 @@ class Decider:
                 cause=self.cause,
                 node=state.name(activation.node),
                 scope=scope,
-                item=activation.item_index,
-                visit=self._visit(activation),
-                attempt=attempt,
+                item=None if activation.item < 0 else activation.item,
+                visit=activation.visit if activation.fired else self._visit(activation),
+                attempt=activation.attempt if attempt is None else attempt,
                 **fields,
             )
         )

@@ -13,6 +13,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """Fields of all events. `counter` is the token counter after this event; `cause` the command or event before it."""
 
     VERSION: ClassVar[int] = 1
+    type: ClassVar[str]
+    """The name of its kind, as journals have it: that of its tag (`events.TYPES`)."""
 
     seq: int
     at: float
@@ -21,10 +23,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     version: int = 1
     refs: bool = False
     """True in stored bytes whose values hold references to blobs and are packed."""
-
-    @property
-    def type(self) -> str:
-        return str(self.__struct_config__.tag)
 
 
 class NodeEvent(Event, frozen=True, kw_only=True, omit_defaults=True):

@@ -478,6 +478,8 @@ AnyEvent = (
 )
 
 TYPES: dict[str, type[Event]] = {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
+for _name, _cls in TYPES.items():
+    _cls.type = _name
 
 VALUES: dict[type[Event], tuple[str, ...]] = {
     cls: tuple(field.name for field in msgspec.structs.fields(cls) if field.type is Any or field.name == "overrides")

@@ -13,10 +13,12 @@ from perdure.kernel.lifecycle import RunState
 from perdure.kernel.state import State
 from perdure.kernel.triggers import find_new, fired_item
 
+_PUSHES = (c.Deliver, c.Fire)
+
 
 def foresee(state: State, command: c.Command) -> list[c.Question]:
     """What deciding on a push will ask, where that is as simple as mostly: nothing waits, so its items start at once."""
-    if not isinstance(command, c.Deliver | c.Fire) or state.state is not RunState.RUNNING:
+    if not isinstance(command, _PUSHES) or state.state is not RunState.RUNNING:
         return []
     box = state.triggers.get(command.node)
     if box is None or box.inner or box.waiting or box.policy.window is not None or command.revision != box.revision:

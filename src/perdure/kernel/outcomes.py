@@ -15,6 +15,7 @@ from perdure.kernel.loops import cancel, open_items
 from perdure.kernel.routes import LoopExhausted, Outcome, Rejected, RoutingFailed, choose, failure_path
 from perdure.kernel.state import Activation, key_of
 from perdure.kernel.values import Error, Route
+from perdure.model.ir import Node
 
 N, R = NodeState, RunState
 
@@ -41,10 +42,12 @@ def accept(
         d.emit_for(e.ItemCompleted, activation, output=output, output_ref=output_ref, **fields)
         check_bytes(d, activation)
         return
-    route, problem = None, None
+    route, width, problem = None, 0, None
     if not _kept(d, activation) and not lacks_past(d.state, activation):
+        node = d.node(activation)
         try:
-            route = choose(d, activation, Outcome(output, output_ref, rejected, choice, reasoning))
+            route = choose(d, activation, node, Outcome(output, output_ref, rejected, choice, reasoning))
+            width = _fanout(node, route)
         except RoutingFailed as failure:
             problem = _routing_error(failure)
         except LoopExhausted:
@@ -53,21 +56,21 @@ def accept(
         except Rejected:
             fail_for_good(d, activation, Error("rejected", _rejection(d, activation, output)), asked=True)
             return
-    wide = _too_wide(d, activation, route)
+    most = d.state.ir.limits.max_fanout
     d.emit_for(
         e.NodeCompleted,
         activation,
         output=output,
         output_ref=output_ref,
-        route=None if wide else route,
+        route=None if width > most else route,
         choice=choice,
         rejected=rejected,
         **fields,
     )
     if problem is not None:
         _fail_routing(d, activation, problem)
-    elif wide:
-        _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
+    elif width > most:
+        _limit(d, "max_fanout", width, most, activation)
     else:
         check_bytes(d, activation)
 
@@ -75,9 +78,10 @@ def accept(
 def route_kept(d: Decider, activation: Activation) -> None:
     """Route an outcome that was accepted before; nothing is executed again. An outcome without a way on fails its node
     as it would have done at once (rule 25)."""
+    node = d.node(activation)
     try:
         outcome = Outcome(activation.output, activation.output_ref, activation.rejected, activation.choice)
-        route = choose(d, activation, outcome)
+        route = choose(d, activation, node, outcome)
     except RoutingFailed as failure:
         _fail_routing(d, activation, _routing_error(failure))
     except LoopExhausted:
@@ -85,8 +89,8 @@ def route_kept(d: Decider, activation: Activation) -> None:
     except Rejected:
         fail_for_good(d, activation, Error("rejected", _rejection(d, activation, activation.output)), asked=True)
     else:
-        if _too_wide(d, activation, route):
-            _limit(d, "max_fanout", _fanout(d, activation, route), d.state.ir.limits.max_fanout, activation)
+        if (width := _fanout(node, route)) > (most := d.state.ir.limits.max_fanout):
+            _limit(d, "max_fanout", width, most, activation)
         else:
             d.emit_for(e.NodeRouted, activation, route=route)
 
@@ -130,14 +134,8 @@ def _exhausted(d: Decider, activation: Activation) -> str:
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
-def _fanout(d: Decider, activation: Activation, route: Route | None) -> int:
-    if route is None:
-        return 0
-    return len(route.taken) if route.taken is not None else len(d.node(activation).edges_out)
-
-
-def _too_wide(d: Decider, activation: Activation, route: Route | None) -> bool:
-    return _fanout(d, activation, route) > d.state.ir.limits.max_fanout
+def _fanout(node: Node, route: Route) -> int:
+    return len(node.edges_out if route.taken is None else route.taken)
 
 
 def check_bytes(d: Decider, activation: Activation) -> Error | None:
@@ -261,7 +259,7 @@ def _continue(d: Decider, activation: Activation, error: Error, *, asked: bool =
         route: Route | None = Route(rule="on_failure.continue", taken=tuple(d.state.name(t) for t in taken))
     else:
         try:
-            route = choose(d, activation, Outcome(error.as_output()))
+            route = choose(d, activation, node, Outcome(error.as_output()))
         except RoutingFailed as failure:
             problem = _routing_error(failure)
             d.emit_for(e.NodeFailed, activation, error=error, outcome="fatal")

@@ -46,8 +46,8 @@ class Outcome(msgspec.Struct, frozen=True):
     reasoning: str = ""
 
 
-def choose(d: Decider, activation: Activation, outcome: Outcome) -> Route:
-    node = d.node(activation)
+def choose(d: Decider, activation: Activation, node: Node, outcome: Outcome) -> Route:
+    """The way of an outcome; `node` is as the definition that governs its routing has it."""
     rejected = outcome.rejected
     if node.loop is not None:
         held, seen = _condition(d, activation, outcome, "loop", node.loop.condition)

@@ -94,8 +94,9 @@ def _decide_joins(d: Decider, ready: list[Activation]) -> None:
         elif verdict == "fail":
             failed[id(activation)] = activation
     touched.clear()
-    record_skips(d, skipped)
-    if _is_withdrawn(d, back, came_back=True):
+    if skipped:
+        record_skips(d, skipped)
+    if back and _is_withdrawn(d, back, came_back=True):
         return
     for activation in fired.values():
         if activation.state is N.PENDING:  # not the loser of a join that fired before it
@@ -152,8 +153,6 @@ def _apply_skip(d: Decider, activation: Activation) -> None:
 
 
 def record_skips(d: Decider, skipped: list[Activation]) -> None:
-    if not skipped:
-        return
     state = d.state
     cause = d.cause
     seq, counter = state.seq + 1, state.counter
@@ -230,9 +229,10 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
     passed, skipped = _guard(d, ready)
     if state.state not in (R.RUNNING, R.PAUSED):  # a `when` that could not be evaluated: nothing is routed from here on
         return
-    for activation in skipped:
-        _apply_skip(d, activation)
-    record_skips(d, skipped)
+    if skipped:
+        for activation in skipped:
+            _apply_skip(d, activation)
+        record_skips(d, skipped)
     # `when` skipped a node these require; a head that its loop brought back requires nothing.
     passed = [a for a in passed if a.fired or not a.refused or a.key in d.raced or _came_back(state, a)]
     going: list[Activation] = []

@@ -23,10 +23,10 @@ _BY_NAME = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 class Shape:
     """What a function takes, looked at once."""
 
-    __slots__ = ("context", "is_async", "names", "required", "signature", "yields")
+    __slots__ = ("called", "context", "is_async", "names", "required", "signature", "yields")
 
     def __init__(self, function: functions.Function) -> None:
-        called = find_class_task(function)
+        called = self.called = find_class_task(function)
         call = function if called is None else called.call
         self.is_async = (
             inspect.iscoroutinefunction(call)
@@ -136,7 +136,7 @@ async def call_function(
     mistake = shape.find_mistake(arguments)
     if mistake is not None:
         raise Failure("bad_arguments", f"task {reference!r}: {mistake}", retryable=False)
-    called = find_class_task(function)
+    called = shape.called
     if called is None:
         return await _call(shape, function, arguments, reference, ctx)
     async with ctx.using(called.opener) as (_, call):

@@ -100,7 +100,9 @@ class TopicReader:
     def note(self, state: State, events: Sequence[Any]) -> None:
         """A run was written: perhaps it has something to read now."""
         run_id = state.run_id
-        begun = [event for event in events if type(event) is e.NodeWaiting and event.wait.kind == "event"]
+        begun = []
+        if e.NodeWaiting in map(type, events):
+            begun = [event for event in events if type(event) is e.NodeWaiting and event.wait.kind == "event"]
         if run_id in self._held or (state.triggers and any(isinstance(event, _BEGINS) for event in events)):
             self._held.discard(run_id)
             self._due[run_id] = None

@@ -18,7 +18,7 @@ class Arrival:
     """A command that is about to be decided. Commands that bring no items are answered with the state of their run."""
 
     def __init__(self, state: State, command: c.Command, events: Sequence[Any]) -> None:
-        self._command = command if isinstance(command, c.Deliver | c.Fire) else None
+        self._command = command if isinstance(command, (c.Deliver, c.Fire)) else None
         self._before = len(events)
         box = None if self._command is None else state.triggers.get(self._command.node)
         self._last = 0 if box is None else box.position

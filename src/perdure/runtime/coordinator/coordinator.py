@@ -380,7 +380,7 @@ class Coordinator:
             except Exception as error:  # noqa: BLE001
                 await self._quarantine(message.run_id, batch, error, message)
             # What was fetched to render a task or start a child stays pinned until it is used.
-            if not isinstance(message, Fetched | Resumed):
+            if not isinstance(message, (Fetched, Resumed)):
                 self.fetcher.handled(message)
 
     def _set_aside(self, message: Message, need: NotAtHand, batch: Batch) -> None:

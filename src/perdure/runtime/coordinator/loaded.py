@@ -158,21 +158,29 @@ class Loaded:
         for event in events:
             self.grown += len(event.body)
         timers = self.timers.items()
-        before, self.subscribed = self.subscribed, subscriptions_after(state, self.subscribed, self.events)
+        kinds = set(map(type, self.events))  # most commits touch none of what has rows of its own
+        before = self.subscribed
+        if before or state.triggers or e.NodeWaiting in kinds:
+            self.subscribed = subscriptions_after(state, before, self.events)
+        letters = self._dead_letters() if self.parked or e.NodeParked in kinds else []
+        if state.triggers:
+            letters += self._item_letters()
         return Commit(
             run_id=state.run_id,
             expected_seq=self.durable_seq,
             commit_id=commit_id,
             row=row_of(state, self.partition),
             events=events,
-            timers_set=tuple([(name, due_at) for name, due_at in timers if due_at is not None]),
-            timers_cleared=tuple([name for name, due_at in timers if due_at is None]),
+            timers_set=tuple([(name, due_at) for name, due_at in timers if due_at is not None]) if timers else (),
+            timers_cleared=tuple([name for name, due_at in timers if due_at is None]) if timers else (),
             snapshot=taken,
-            approvals=self._approvals(),
-            dead_letters=(*self._dead_letters(), *self._item_letters()),
-            triggers=self._triggers(),
-            subscriptions=tuple(one for place, one in self.subscribed.items() if before.get(place) != one),
-            subscriptions_cleared=tuple(sorted(find_left(state, before, self.subscribed))),
+            approvals=self._approvals() if state.approvals else (),
+            dead_letters=tuple(letters),
+            triggers=self._triggers() if state.triggers else (),
+            subscriptions=tuple([one for place, one in self.subscribed.items() if before.get(place) != one])
+            if self.subscribed
+            else (),
+            subscriptions_cleared=tuple(sorted(find_left(state, before, self.subscribed))) if before else (),
             occurrences=tuple(self.occurrences),
             notices=tuple(self.notices),
             notices_consumed=tuple(self.notices_consumed),
@@ -205,25 +213,21 @@ class Loaded:
     def _approvals(self) -> tuple[ApprovalRow, ...]:
         """Rows of the approvals that events name, and of those that ended with the activation that asked for them."""
         state = self.state
-        if not state.approvals:
-            return ()
         changed = {event.approval for event in self.events if event.type.startswith("approval.")}
         changed |= state.closed_approvals.keys()
         state.closed_approvals.clear()
         return tuple(approval_row(state, name) for name in sorted(changed))
 
     def _triggers(self) -> tuple[TriggerRow, ...]:
-        row = trigger_row(self.state) if self.state.triggers else None
+        row = trigger_row(self.state)
         if row is None or row == self.trigger:
             return ()
         self.trigger = row
         return (row,)
 
-    def _dead_letters(self) -> tuple[DeadLetterRow, ...]:
+    def _dead_letters(self) -> list[DeadLetterRow]:
         state = self.state
         touched = {(event.node, event.scope, event.item) for event in self.events if isinstance(event, e.NodeParked)}
-        if not touched and not self.parked:
-            return ()
         rows, at = [], self.events[-1].at if self.events else 0.0
         for node, scope, item in sorted(touched, key=str):
             activation = state.find(node, scope, item)
@@ -233,11 +237,11 @@ class Loaded:
                 rows.append(row)
         if self.parked and any(not isinstance(event, e.NodeParked) for event in self.events):
             rows.extend(self._resolved_letters(at))
-        return tuple(rows)
+        return rows
 
     def _item_letters(self) -> list[DeadLetterRow]:
         state = self.state
-        if not state.triggers or not touches_letters(state, self.events):
+        if not touches_letters(state, self.events):
             return []
         before, self.letters = self.letters, find_item_letters(state)
         rows = [row for name, row in self.letters.items() if name not in before]

@@ -20,7 +20,7 @@ from perdure.kernel.values import Error
 from perdure.model.money import Usage
 from perdure.runtime.coordinator.asked_for import asked_for
 from perdure.runtime.coordinator.firings import Ends, read_firing
-from perdure.transport import BeginRequest, Delivery
+from perdure.transport import BeginRequest, Delivery, Result
 
 _GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
 
@@ -46,24 +46,11 @@ class Reported:
 
     def command(self, clock: Clock, state: State) -> c.Command:
         result = self.delivery.result
+        if result.kind == "completed":
+            return self._complete(result, clock)
         about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": result.address}
         unbegun = result.ask if result.not_done else ""
         match result.kind:
-            case "completed":
-                # The output of a compensator is recorded and never read again.
-                undone = result.undo and result.output_ref is not None
-                return c.Complete(
-                    **about,
-                    output=BlobRef(result.output_ref) if undone else result.output,  # type: ignore[arg-type]
-                    output_ref=None if undone else result.output_ref,
-                    size=result.size,
-                    started_at=result.started_at,
-                    worker=result.worker,
-                    choice=result.choice,
-                    reasoning=result.reasoning,
-                    ended=() if result.flow is None else result.flow.ended,
-                    parts=() if result.flow is None else result.flow.parts,
-                )
             case "failed" if result.stopped and state.state in _GOING_ON:
                 # The run did not ask for the stop: the transport forgot the claim, or delivered the task twice (T1).
                 return c.Lapse(**about, reason="handed_back", ask=unbegun)
@@ -102,6 +89,24 @@ class Reported:
                 about |= {"step": result.step, "number": result.number, "usage": result.usage}
                 about["cursors"] = None if result.flow is None else result.flow.cursors
                 return c.Checkpoint(**about, data=data, size=size)
+
+    def _complete(self, result: Result, clock: Clock) -> c.Complete:
+        undone = result.undo and result.output_ref is not None
+        return c.Complete(
+            at=clock.now(),
+            entropy=clock.random(),
+            address=result.address,
+            # The output of a compensator is recorded and never read again.
+            output=BlobRef(result.output_ref) if undone else result.output,  # type: ignore[arg-type]
+            output_ref=None if undone else result.output_ref,
+            size=result.size,
+            started_at=result.started_at,
+            worker=result.worker,
+            choice=result.choice,
+            reasoning=result.reasoning,
+            ended=() if result.flow is None else result.flow.ended,
+            parts=() if result.flow is None else result.flow.parts,
+        )
 
 
 class TimerDue:

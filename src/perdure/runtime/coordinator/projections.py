@@ -111,7 +111,7 @@ def approval_row(state: State, name: str) -> ApprovalRow:
 
 def row_of(state: State, partition: int) -> RunRow:
     return RunRow(
-        state=state.state.value,
+        state=state.state._value_,  # `value` is a function in Python
         workflow=state.workflow,
         workflow_version=state.workflow_version,
         ir=state.ir_hashes[-1],

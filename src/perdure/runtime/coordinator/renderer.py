@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.blobs import INLINE_BYTES, WITH_REFS, InvalidBlobRef, full_ref, parse_ref, ref_of
+from perdure.blobs import INLINE_BYTES, WITH_REFS, full_ref, is_ref, ref_of
 from perdure.budget import Budget
 from perdure.clock import Clock
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost, pick, resolve
@@ -114,9 +114,10 @@ class Renderer:
     def is_trivial(self, state: State, address: Address) -> bool:
         """Whether the node is answered here: its type needs no worker, or is unknown."""
         activation = _get(state, address)
-        if self._type_name(state, activation, address.undo) == "trigger":
+        name = self._type_name(state, activation, address.undo)
+        if name == "trigger":
             return not is_poll(state, activation)
-        found = self._registry.find(self._type_name(state, activation, address.undo))
+        found = self._registry.find(name)
         if found is None or found.answer is None or found.on_worker is None:
             return found is None or found.answer is not None
         return found.is_answered(_raw_config(state, activation, address.undo))
@@ -318,8 +319,14 @@ class Renderer:
         if (refusal := find_refused_call(kind, config)) is not None:  # a name that was a template until now
             problem = Error("function_not_allowed", refusal)
             return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)
-        return Task.at(
-            address,
+        return Task(
+            run_id=address.run_id,
+            node=address.node,
+            scope=address.scope,
+            item=address.item,
+            attempt=address.attempt,
+            generation=address.generation,
+            undo=undo,
             tenant=state.tenant,
             type=kind,
             function=self.function_of(kind, config),
@@ -345,7 +352,7 @@ class Renderer:
             incarnation=incarnation,
             correlation_id=state.correlation_id,
             flow=flow_of(state, activation) if state.streaming and not undo else None,
-        )
+        ).keep(address)
 
     def given(self, loaded: Loaded, activation: Activation, undo: bool) -> tuple[Any, dict[str, Any]]:
         """The config and the inputs that an attempt of this activation is given. Raises TemplateError, NotAtHand."""
@@ -549,14 +556,6 @@ def named_function(kind: str, config: Any) -> str:
     """The function a task calls, as its config names it; empty where that is known only after rendering."""
     name = config.get("function") or config.get("action") if kind == "task" and isinstance(config, dict) else None
     return name if isinstance(name, str) and "{{" not in name else ""
-
-
-def is_ref(text: str) -> bool:
-    try:
-        parse_ref(text)
-    except InvalidBlobRef:
-        return False
-    return True
 
 
 def _was_skipped(error: TemplateError, nodes: dict[str, Seen]) -> bool:

@@ -79,10 +79,12 @@ class Rulings:
     def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
         """Ask the kernel, answering its questions until it can decide."""
         verdicts: dict[c.Need, c.Verdict] = {}
-        budget = Budget()  # of all questions together: a thousand costly ones would hold up every run
+        budget: Budget | None = None
         questions: Sequence[c.Question] = foresee(loaded.state, command)
         while True:
             for question in questions:
+                if budget is None:
+                    budget = Budget()  # of all questions together: a thousand costly ones would hold up every run
                 budget.steps += QUESTION_STEPS
                 try:
                     verdicts[question.need] = self._renderer.evaluate(loaded.state, question, command, budget)

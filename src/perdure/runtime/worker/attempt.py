@@ -124,8 +124,20 @@ class Attempt:
         return self.ending in {"timeout", "heartbeat_timeout"}
 
     def completed(self, left: Left, worker: str, choice: tuple[str, ...] | None, reasoning: str) -> Result:
-        return self._result(
-            worker,
+        task, address = self.task, self.task.address
+        return Result(
+            run_id=address.run_id,
+            node=address.node,
+            scope=address.scope,
+            item=address.item,
+            attempt=address.attempt,
+            generation=address.generation,
+            undo=address.undo,
+            tenant=task.tenant,
+            incarnation=task.incarnation,
+            started_at=self.started_at,
+            worker=worker,
+            ask=self.ask,
             kind="completed",
             output=left.value,
             output_ref=left.ref,
@@ -133,7 +145,7 @@ class Attempt:
             choice=choice,
             reasoning=reasoning,
             flow=self.flowed,
-        )
+        ).keep(address)
 
     def said(self, flowed: Flowed, worker: str) -> Result:
         """That its stream has opened, or that a piece of it is stored."""

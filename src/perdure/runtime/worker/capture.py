@@ -58,9 +58,9 @@ class Speaker:
         self._say(level, text)
 
     def end(self) -> None:
-        with self._lock:
-            part, self._part = self._part, ""
-        if part:
+        if self._part:
+            with self._lock:
+                part, self._part = self._part, ""
             self._say(logging.INFO, part)
 
     def _say(self, level: int, line: str) -> None:
