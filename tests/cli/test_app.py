@@ -233,6 +233,8 @@ WITH_SERVER = {
 }
 """They work through a server too; the rest is for whoever has the database, or needs neither."""
 WITHOUT_DATABASE = {
+    "models list",
+    "models test",
     "llm-server",
     "schema",
     "simulate",

@@ -179,7 +179,7 @@ max_output = 0
     said = caught.value.message
     for part in (
         "'provider'; did you mean 'providers'",
-        "providers.a: ",
+        "providers.a.kind: 'openai'",
         "providers.b: 'secret' must be the name",
         "travel in the open",
     ):

@@ -70,7 +70,7 @@ def run(
     """
     from perdure.cli.problems import count, show_problems
     from perdure.cli.run_remote import run_remote
-    from perdure.cli.source import import_modules, read_inputs, read_source
+    from perdure.cli.source import check_agents_file, import_modules, read_inputs, read_source
 
     divert(as_json=as_json)
     if file == "-" == inputs_file:
@@ -95,6 +95,7 @@ def run(
             _check_inputs(source.name, schema, inputs or {})
         leave(asyncio.run(run_remote(server, where.flags, source, inputs, run_id, **about)))
         return
+    check_agents_file(source)
     if source.compiled.problems and (source.compiled.ir is None or not as_json):
         show_problems(source.name, source.text, source.compiled.problems)
     if source.compiled.ir is None:

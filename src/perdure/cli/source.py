@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 1024 * 1024
 
 
+ASKING = ("agent", "llm", "classifier")
+"""Types of nodes that ask a model."""
+
+
 class Source(msgspec.Struct, frozen=True):
     name: str
     text: str
@@ -75,6 +79,18 @@ def _read_python(file: str) -> Source:
     except loader.LoadError as error:
         raise click.UsageError(error.message) from error
     return Source(file, loaded.text, _check_children(_check(loaded.compiled), loaded.children), loaded.children)
+
+
+def check_agents_file(source: Source) -> None:
+    """Tell a user who runs or checks a workflow that asks models what is wrong with the operator's file here. Raises
+    SettingsInvalid with every problem."""
+    definition = source.compiled.definition
+    nodes = definition.get("nodes") if isinstance(definition, dict) else None
+    if any(isinstance(node, dict) and node.get("type") in ASKING for node in nodes or ()):
+        from perdure.llms.operator_file import open_models
+        from perdure.settings import Settings
+
+        open_models(Settings.load().agents_file)
 
 
 def _check_children(compiled: Compiled, children: Sequence[Compiled]) -> Compiled:

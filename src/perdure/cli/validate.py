@@ -40,10 +40,12 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
     """
     from perdure.cli.problems import count, show_problems
     from perdure.cli.refusals import add_problems, check_source
-    from perdure.cli.source import read_source
+    from perdure.cli.source import check_agents_file, read_source
     from perdure.service.views import problem_view
 
     source = read_source(file)
+    if where.find_server() is None:
+        check_agents_file(source)
     compiled = add_problems(source, check_source(source, where), _check_calls(source, file, modules, where))
     ir = compiled.ir
     if as_json:

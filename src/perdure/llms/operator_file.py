@@ -25,6 +25,7 @@ from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import Url, parse
 from perdure.errors import SettingsInvalid
 from perdure.llms.anthropic import Anthropic
+from perdure.llms.misfits import find_misfits
 from perdure.llms.openai_chat import OpenAIChat
 from perdure.llms.openai_responses import OpenAIResponses
 from perdure.llms.policy_rows import Policy
@@ -37,6 +38,7 @@ Kind = Literal["openai_chat", "openai_responses", "anthropic"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 MAX_OUTPUT = 4_096
 MAX_FILE = 1024 * 1024
+MOST_PROBLEMS = 20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,200}")
@@ -204,7 +206,9 @@ def open_models(path: str) -> Models:
     problems: list[str] = []
     models = read_models(content, problems)
     if problems:
-        raise SettingsInvalid(f"agents file {path}: " + "; ".join(problems[:20]))
+        rest = f"\n  … and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
+        told = problems[0] if len(problems) == 1 else "".join(f"\n  {one}" for one in problems[:MOST_PROBLEMS])
+        raise SettingsInvalid(f"agents file {path}: {told}{rest}".replace(": \n", ":\n"))
     return models
 
 
@@ -218,7 +222,7 @@ def read_models(content: dict[str, Any], problems: list[str]) -> Models:
     for name, provider in providers.items():
         problems += [f"providers.{name}: {problem}" for problem in _check_provider(provider)]
     for name, row in models.items():
-        if row.provider not in providers:
+        if row.provider not in providers and row.provider not in (content.get("providers") or {}):
             problems.append(
                 f"models.{name}: no provider '{cut(row.provider, 80)}'; {suggest(row.provider, tuple(providers))}"
             )
@@ -242,7 +246,8 @@ def _read_policy(rows: Any, problems: list[str]) -> tuple[Policy, ...]:
         try:
             policy = msgspec.convert(row, Policy)
         except msgspec.ValidationError as error:
-            problems.append(f"policy[{number}]: {cut(str(error), 200)}")
+            where = f"policy[{number}]"
+            problems += find_misfits(Policy, row, where) or [f"{where}: {cut(str(error), 200)}"]
             continue
         if (problem := policy.find_problem()) is not None:
             problems.append(f"policy[{number}].when: {problem}")
@@ -265,11 +270,7 @@ def _read(
         try:
             found[key] = msgspec.convert(row, kind)
         except msgspec.ValidationError as error:
-            fields = kind.__struct_fields__
-            unknown = [one for one in row if one not in fields] if isinstance(row, dict) else []
-            problems += [f"{section}.{key}: unknown key '{cut(one, 80)}'; {suggest(one, fields)}" for one in unknown]
-            if not unknown:
-                problems.append(f"{section}.{key}: {cut(str(error), 200)}")
+            problems += find_misfits(kind, row, f"{section}.{key}") or [f"{section}.{key}: {cut(str(error), 200)}"]
     return found
 
 

@@ -25,9 +25,11 @@ import msgspec
 import yaml
 
 from perdure.errors import PerdureError
+from perdure.llms.misfits import find_misfits
 from perdure.plain_text import cut
 
 MAX_SCRIPT = 1024 * 1024
+MOST_PROBLEMS = 20
 
 Fault = Literal[
     "split",  # every byte is a chunk of its own
@@ -143,12 +145,15 @@ def _fits(when: When, asked: Asked) -> bool:
     )
 
 
-def read_script(content: Any) -> Script:
-    """The script. Raises ScriptInvalid."""
+def read_script(content: Any, name: str = "the script") -> Script:
+    """The script. Raises ScriptInvalid with everything that is wrong."""
     try:
         return Script(msgspec.convert(content, _File).rules)
     except msgspec.ValidationError as error:
-        raise ScriptInvalid(f"the script: {cut(str(error), 300)}") from None
+        told = find_misfits(_File, content, "") or [cut(str(error), 300)]
+        told = [one.removeprefix(": ") for one in told]
+        some = told[0] if len(told) == 1 else "".join(f"\n  {one}" for one in told[:MOST_PROBLEMS])
+        raise ScriptInvalid(f"{name}: {some}".replace(": \n", ":\n")) from None
 
 
 def load_script(path: str) -> Script:
@@ -160,9 +165,12 @@ def load_script(path: str) -> Script:
         content = yaml.safe_load(data)
     except OSError as error:
         raise ScriptInvalid(f"cannot read {path}: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        where = "" if error.problem_mark is None else f" in line {error.problem_mark.line + 1}"
+        raise ScriptInvalid(f"{path} is not YAML that can be read: {error.problem}{where}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError):
         raise ScriptInvalid(f"{path} is not YAML that can be read") from None
-    return read_script(content or {})
+    return read_script(content or {}, path)
 
 
 def smallest(schema: Any, depth: int = 0) -> Any:
