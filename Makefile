@@ -68,7 +68,7 @@ chaos: setup ## SECONDS=300 in which processes, servers and the network fail; SE
 
 cluster: setup ## the Redis transport on a cluster of three servers: conformance and faults; minutes
 	@$(PYTEST) --redis three -k "redis and not plain_python and not redis_7_knows and not others_fail_at_once" \
-	  tests/conformance/transport tests/conformance/shared_transport tests/conformance/limits \
+	  tests/conformance/transport tests/conformance/shared_transport tests/conformance/limits tests/conformance/streams \
 	  $(patsubst %,tests/transports/redis/test_%.py,cluster cluster_faults checkpoints engine faults handover losses names scripts signing) $(ARGS)
 
 fuzz: setup ## CASES=1000000 bad inputs; a failure prints how to repeat it

@@ -205,7 +205,7 @@ class Engine:
             await journal.close()
             raise
         file = None if is_postgres(url) else database_file(url)
-        engine = cls(
+        return cls(
             journal,
             settings,
             clock=clock,
@@ -217,8 +217,6 @@ class Engine:
             vault=vault,
             remote=partial(open_transport, settings, journal, clock) if settings.redis_url else None,
         )
-        engine.workflows.checker.has_streams = not engine.distributed
-        return engine
 
     @property
     def holds(self) -> bool:
@@ -267,6 +265,7 @@ class Engine:
         if self._shared is None:
             assert self._remote is not None, "only a distributed engine has something to connect to"
             self.transport = self._shared = await self._remote()
+            self._streams = self._shared.streams
             self.handover.connect(self._shared)
             self._keep_time()
         return self._shared

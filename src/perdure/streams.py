@@ -11,7 +11,7 @@ Chunks have numbers from 1 on, without gap, in each port of an edition. What is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,6 +22,8 @@ __all__ = ["Part", "PortEnd"]
 
 LARGEST_CHUNK = 256 * 1024
 """Bytes of JSON that one chunk may have."""
+ASK_SECONDS = 10.0
+"""How long nothing may come before a reader asks what has ended, and a producer looks whether the store has all it was sent: either may have been lost."""
 STALL_SECONDS = 5.0
 """How long a producer waits for a reader that is too far behind and does not move; then it goes on (rule 68)."""
 
@@ -71,6 +73,8 @@ class Flowed(msgspec.Struct, frozen=True, omit_defaults=True):
     cursors: dict[str, tuple[int, int]] | None = None
     ended: tuple[PortEnd, ...] = ()
     parts: tuple[Part, ...] = ()
+    waits: bool = False
+    """Nothing has come for long: what has ended is to be told again."""
 
 
 class Chunks(msgspec.Struct, frozen=True):
@@ -98,23 +102,28 @@ class Superseded(Exception):
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """How far the slowest reader is: the number of the last chunk it has taken, and the bytes that came since."""
+    """How far the slowest reader is: the number of the last chunk it has taken, and the bytes of what was appended since: of an
+    append that it has taken a part of, all."""
 
     number: int
     size: int
 
 
-def stream_name(run_id: str, node: str, port: str) -> tuple[str, str]:
-    """The name of a stream: its run, and its place in that."""
-    return run_id, f"{node}.{port}"
+class Name(NamedTuple):
+    """The name of a stream: its run, and its place in that. The tenant is whose word counts for it."""
+
+    run_id: str
+    place: str
+    tenant: str = "default"
+
+
+def stream_name(run_id: str, node: str, port: str, tenant: str = "default") -> Name:
+    return Name(run_id, f"{node}.{port}", tenant)
 
 
 def cursor_of(source: Source) -> str:
     """The name under which a checkpoint holds how far this source was read."""
     return f"{source.node}.{source.port}.{source.into}"
-
-
-Name = tuple[str, str]
 
 
 class Streams(Protocol):
@@ -128,7 +137,8 @@ class Streams(Protocol):
         ...
 
     async def read(self, stream: Name, edition: int, reader: str, after: int) -> Chunks | Kept | Over:
-        """Wait for what comes after this number. What comes before it the reader has taken. Raises Superseded."""
+        """Wait for what comes after this number. What comes before it the reader has taken; one without a name holds nobody up.
+        Raises Superseded."""
         ...
 
     async def leave(self, stream: Name, reader: str) -> None:

@@ -27,7 +27,7 @@ from perdure.kernel.address import Address, run_of_task
 from perdure.kernel.segments import HasSegments, pack, refuse, unpack
 from perdure.limits import Limits
 from perdure.model.money import Budget, Usage, bounded
-from perdure.streams import Flowed, Flowing
+from perdure.streams import Flowed, Flowing, Streams
 
 MESSAGE_VERSION = 1
 
@@ -565,6 +565,11 @@ class Transport(Protocol):
 class SharedTransport(Transport, Protocol):
     """A transport for several coordinators, each with its own partitions of the runs: `receive` and `receive_begin`
     give what belongs to those."""
+
+    @property
+    def streams(self) -> Streams:
+        """Chunks on their way between attempts of any process."""
+        ...
 
     def take_over(self, partitions: Collection[int]) -> None:
         """Receive for these partitions too, first what others received and did not acknowledge (PROTOCOL 17)."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import perdure
 from tests.engine.tasks import gate_of, record
+from tests.waiting import until_true
 
 begun: list[tuple[str, int]] = []
 
 
-async def count(n: int, ctx: perdure.Context, pause: int = 0) -> AsyncIterator[int]:
+async def count(n: int, ctx: perdure.Context, pause: int = 0, seconds: float = 0.0) -> AsyncIterator[int]:
     begun.append((ctx.node, ctx.attempt))
     for number in range(1, n + 1):
         if pause and number % pause == 0:
-            await asyncio.sleep(0)
+            await asyncio.sleep(seconds)
         yield number
 
 
@@ -142,6 +145,51 @@ async def weigh(texts: perdure.Stream[str], ctx: perdure.Context) -> dict[str, i
         assert int(text[:8]) == found
         found += 1
     return {"chunks": found}
+
+
+async def count_to_gate(n: int, path: str) -> AsyncIterator[int]:
+    """Count, and stop half-way until there is such a file."""
+    for number in range(1, n + 1):
+        yield number
+        if number == n // 2:
+            await until_true(Path(path).exists, "the gate is open")
+
+
+async def add_and_keep(numbers: perdure.Stream[int], ctx: perdure.Context) -> dict[str, int]:
+    """Add up, keep the sum now and then, and say from where on it was this attempt's."""
+    total, began = ctx.last_checkpoint or 0, -1
+    async for number in numbers:
+        began = number - 1 if began < 0 else began
+        total += number
+        if numbers.position % 50 == 0:
+            await ctx.checkpoint(total)
+    return {"sum": total, "began": began}
+
+
+executions = itertools.count(1)
+
+
+async def own_count(n: int, pause: float) -> AsyncIterator[list[int]]:
+    """Count, and say with each number which execution says it: no two say the same."""
+    execution = next(executions)
+    for number in range(1, n + 1):
+        if number % 3 == 0:
+            await asyncio.sleep(pause)
+        yield [execution, number]
+
+
+async def add_one_count(numbers: perdure.Stream[list[int]], ctx: perdure.Context) -> int:
+    """Add up what one execution says, and keep the sum with every fifth number."""
+    said, total = ctx.last_checkpoint or (0, 0)
+    async for execution, number in numbers:
+        if said not in (0, execution) or numbers.position != number:
+            raise perdure.Abort(
+                f"number {number} of execution {execution}, at {numbers.position}, after some of {said}"
+            )
+        said, total = execution, total + number
+        if number % 5 == 0:
+            await ctx.checkpoint([said, total])
+    return total
 
 
 async def slow_count(n: int, ctx: perdure.Context) -> AsyncIterator[int]:

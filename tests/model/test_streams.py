@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from perdure.model import DefinitionError, compile_definition
+from perdure.model import compile_definition
 from perdure.model.ir import Stream
-from perdure.nodes.registry import Registry
-from perdure.runtime.definition_checks import Checker
 from tests.model.helpers import again, by_id, codes, compiled, edge, message, node, workflow
 
 FLOW = [{"from": "a.out", "to": "b.words"}]
@@ -134,12 +132,3 @@ def test_a_when_of_the_reader_cannot_read_its_source_and_its_branch_can():
     routed = {"branch": {"rules": [{"condition": "ctx.a.output == 1", "next_nodes": ["c"]}]}}
     assert "reads_open_stream" in codes(workflow(node("a"), node("b", when="ctx.a.output == 1"), edges=FLOW))
     assert "reads_open_stream" not in codes(workflow(node("a"), node("b", **routed), node("c"), edges=FLOW))
-
-
-@pytest.mark.parametrize("runs", [True, False])
-async def test_a_deployment_that_runs_no_streams_refuses_them(runs: bool):
-    checker = Checker(Registry(), None)
-    checker.has_streams = runs
-    with pytest.raises(DefinitionError) as caught:  # there is no node type either
-        await checker.check_data(workflow(node("a"), node("b"), edges=FLOW))
-    assert ("stream_not_built" in {problem.code for problem in caught.value.problems}) is not runs

@@ -145,7 +145,9 @@ def _wrong(client: Any, keys: Keys, name: str) -> str:
     if name == keys.scripts:
         return ""
     if name in {keys.workers_seen, keys.workers_beats, keys.queues} or re.match(
-        r"\{queue:[^}]*\}:forgotten$|\{partition:\d+\}:(begins|grant:\w+)$|\{limit:[^}]*\}:(slots|rate:\d+)$", rest
+        r"\{queue:[^}]*\}:forgotten$|\{partition:\d+\}:(begins|grant:\w+)$|\{limit:[^}]*\}:(slots|rate:\d+)$"
+        r"|\{streams:[^}]*\}:(places|(about|tail|pieces|readers):[^:]*)$",
+        rest,
     ):
         return "" if client.pttl(name) != -1 else "it would stay for ever"
     if re.match(r"\{partition:\d+\}:results$", rest):

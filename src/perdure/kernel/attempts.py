@@ -175,6 +175,8 @@ def complete(d: Decider, command: c.Complete) -> None:
         return
     named = d.get(command)
     problem = _not_allowed(d, named, command, command.choice) if command.choice else None
+    if d.state.streaming and flows.is_of_another(d, named, command):
+        return
     if problem is None and d.state.streaming:
         problem = flows.find_problem(d, named, command)
     found = fence(d, command, success=problem is None)

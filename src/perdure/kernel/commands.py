@@ -94,6 +94,11 @@ class OpenStream(NodeCommand, frozen=True, kw_only=True):
 
     ports: tuple[str, ...] = ()
     worker: str = ""
+    writer: str = ""
+
+
+class TellStreams(NodeCommand, frozen=True, kw_only=True):
+    """A reader has waited for long: what it reads may have ended, and the word of it may be lost."""
 
 
 class KeepStream(NodeCommand, frozen=True, kw_only=True):
@@ -127,6 +132,7 @@ class Complete(NodeCommand, frozen=True, kw_only=True):
     ended: tuple[PortEnd, ...] = ()
     """Of a handler that yielded: what came out of each port; and the pieces that the journal does not know yet."""
     parts: tuple[Part, ...] = ()
+    writer: str = ""
 
 
 class Fail(NodeCommand, frozen=True, kw_only=True):
@@ -433,6 +439,7 @@ AnyCommand = (
     | Checkpoint
     | BeginStep
     | OpenStream
+    | TellStreams
     | KeepStream
     | Complete
     | Fail

@@ -31,6 +31,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Checkpoint: attempts.checkpoint,
     c.BeginStep: attempts.begin_step,
     c.OpenStream: stream_commands.open_stream,
+    c.TellStreams: stream_commands.tell_again,
     c.KeepStream: stream_commands.keep_stream,
     c.Complete: attempts.complete,
     c.Fail: attempts.fail,

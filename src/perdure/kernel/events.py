@@ -370,6 +370,8 @@ class StreamOpened(NodeEvent, frozen=True, kw_only=True, tag="stream.opened"):
     VERSION: ClassVar[int] = 2
     edition: int = 0
     ports: tuple[str, ...] = ()
+    writer: str = ""
+    """The execution that was let stream: another one of the same attempt, which was delivered twice, is not."""
 
 
 class StreamKept(NodeEvent, frozen=True, kw_only=True, tag="stream.kept"):

@@ -43,12 +43,21 @@ def find_problem(d: Decider, activation: Activation, command: c.Complete) -> Err
     return None
 
 
+def is_of_another(d: Decider, activation: Activation, command: c.Complete) -> bool:
+    """Whether another execution of the same attempt streams, as the task was delivered twice: only its outcome counts."""
+    flow = activation.flow
+    is_open = flow is not None and d.state.streams.get(activation.node) == command.address.attempt
+    return is_open and flow is not None and flow.writer != command.writer
+
+
 def end(d: Decider, activation: Activation, command: c.Complete) -> None:
     """End the stream of an attempt whose outcome is accepted in this same append (rule 64)."""
     edition = command.address.attempt
     if d.state.streams.get(activation.node) != edition:  # it had yielded nothing yet, or the word of it was lost
         ports = tuple(end.port for end in command.ended)
-        d.emit_for(e.StreamOpened, activation, attempt=edition, edition=edition, ports=ports, version=2)
+        d.emit_for(
+            e.StreamOpened, activation, attempt=edition, edition=edition, ports=ports, version=2, writer=command.writer
+        )
     flow = activation.flow
     kept = () if flow is None else flow.parts
     known = {(part.port, part.upto) for part in kept}
@@ -130,9 +139,9 @@ def _close(
     d.effect(_closing(d.state, activation, edition, reason))
 
 
-def closings(state: State) -> list[fx.Effect]:
+def closings(state: State) -> list[fx.CloseStream]:
     """What readers at work must be told again, as the word may have been lost: that an edition which they read is over."""
-    found: list[fx.Effect] = []
+    found: list[fx.CloseStream] = []
     for source in sorted((a for a in state.activations.values() if a.flow is not None), key=in_schedule):
         if source.flow is None or source.flow.state == "open":
             continue

@@ -6,12 +6,16 @@ of it never changes. So whatever ends that attempt without success ends the edit
 
 from __future__ import annotations
 
+from typing import Any
+
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider
+from perdure.kernel.flows import closings
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.outcomes import fail_attempt
+from perdure.kernel.stream_readers import sources
 from perdure.kernel.values import Error
 
 
@@ -33,7 +37,8 @@ def open_stream(d: Decider, command: c.OpenStream) -> None:
         return
     if activation.state is NodeState.QUEUED:  # from here on it is known to have begun: it is not sent again, but lapses
         d.emit_for(e.NodeStarted, activation, worker=command.worker)
-    d.emit_for(e.StreamOpened, activation, edition=command.address.attempt, ports=command.ports, version=2)
+    about: dict[str, Any] = {"ports": command.ports, "writer": command.writer, "version": 2}
+    d.emit_for(e.StreamOpened, activation, edition=command.address.attempt, **about)
 
 
 def keep_stream(d: Decider, command: c.KeepStream) -> None:
@@ -45,3 +50,14 @@ def keep_stream(d: Decider, command: c.KeepStream) -> None:
     before = max((one.upto for one in activation.flow.parts if one.port == part.port), default=0)
     if part.upto > before:
         d.emit_for(e.StreamKept, activation, edition=command.address.attempt, part=part)
+
+
+def tell_again(d: Decider, command: c.TellStreams) -> None:
+    """Tell a reader again which of its streams are over."""
+    activation = fence(d, command)
+    if activation is None:
+        return
+    names = {d.state.name(source.node) for _, source in sources(d.state, activation)}
+    for effect in closings(d.state):
+        if effect.address.node in names:
+            d.effect(effect)

@@ -20,7 +20,7 @@ def _stream_opened(state: State, event: e.StreamOpened) -> None:
     activation = get(state, event)
     if activation.flow is not None and event.edition <= activation.flow.edition:
         raise IntegrityError(f"run {state.run_id}: edition {event.edition} of {event.node} is not new (F2)")
-    activation.flow = Flow(event.edition)
+    activation.flow = Flow(event.edition, writer=event.writer)
     state.put(state.streams, activation.node, event.edition)
     if state.state in (R.RUNNING, R.PAUSED):  # what is kept of an ending run leads on when it is routed
         ir = len(state.irs) - 1

@@ -249,3 +249,5 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     state: Literal["open", "end", "failed", "cancelled", "restart"] = "open"
     parts: tuple[Part, ...] = ()
     ends: tuple[PortEnd, ...] = ()
+    writer: str = ""
+    """The execution that streams, while it is open."""

@@ -61,8 +61,6 @@ class Checker:
         self._blobs = blobs
         self._find = find
         self._bounds = bounds or Bounds()
-        self.has_streams = True
-        """Whether this deployment runs definitions with streams."""
 
     async def check_text(
         self, text: bytes, kind: Format | None, *, tenant: str = "default", budget: Budget | None = None
@@ -105,9 +103,6 @@ class Checker:
         ir = compiled.ir or draft
         if ir is not None and (excess := self._bounds.find_excess(ir)):
             problems.append(Problem("nodes", None, None, "too_large", excess))
-        if ir is not None and ir.streams and not self.has_streams:
-            said = "streams between nodes are run by one process only, yet: not where redis_url is set"
-            problems.append(Problem("edges", None, None, "stream_not_built", said))
         if ir is not None and self._find is not None:
             problems += await check_called(ir, tenant, self._find, beside)
         if ir is None or self._blobs is None:

@@ -100,7 +100,7 @@ class SimEngine(Engine):
             blobs=self.blobs,
             judge=self._judge,
             limits=transport.limits,
-            streams=None if world.plan.shared else self._streams,
+            streams=world.broker.streams if world.plan.shared else self._streams,
         )
         if world.plan.shared and not world.plan.divided:
             world.broker.take_over()
@@ -312,6 +312,7 @@ class WorkerProcess(Process):
             worker_id=self.life,
             concurrency=world.plan.concurrency,
             blobs=cast(BlobStore, SimBlobs(world, self)),
+            streams=world.broker.streams,
         )
         poller = self._poller = make_poller(world, self, self.link) if world.polls else None
         try:

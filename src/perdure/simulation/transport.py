@@ -29,6 +29,7 @@ from perdure.transport import (
 )
 from perdure.transports.local import LocalTransport, _wake_all
 from perdure.transports.local_limits import LocalLimits
+from perdure.transports.local_streams import LocalStreams
 from perdure.transports.queue import TaskQueue
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Broker(LocalTransport):
         self._given: dict[str, tuple[SimTransport | None, float]] = {}
         """Which coordinator received each result last, where there are several, and when."""
         self._topics: dict[str, list[Callable[[str], None]]] = {}
+        self.streams = LocalStreams(clock)
 
     async def wake(self, topic: str, said: str) -> None:
         for handler in list(self._topics.get(topic, ())):
@@ -84,6 +86,7 @@ class Broker(LocalTransport):
         self._workers.clear()
         self.strays.clear()
         self.limits = LocalLimits(self._clock)
+        self.streams.lose()
 
     def take_over(self) -> None:
         """Let another coordinator read: what the previous one had not acknowledged is read again (PROTOCOL 17)."""
@@ -266,6 +269,7 @@ class SimTransport:
         self._local = local
         """True inside one process, where nothing gets lost on the way."""
         self.limits = SimLimits(broker, self._call)
+        self.streams = broker.streams
         self._waits: list[SimTask] = []
         self._lost_a_receive = False
         self._divided = world.plan.divided

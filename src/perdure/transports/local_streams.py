@@ -49,7 +49,7 @@ class LocalStreams:
     def __init__(self, clock: Clock = system) -> None:
         self._clock = clock
         self._runs: dict[str, dict[str, _Edition]] = {}
-        self._waiting: dict[Name, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     async def append(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> int:
         held = self._get(stream, edition)
@@ -65,7 +65,8 @@ class LocalStreams:
         held = self._get(stream, edition)
         count = part.upto + 1 - held.base
         if count > 0:
-            held.sizes += sum(map(len, held.tail[:count]))
+            held.sizes += part.size
+            held.total = max(held.total, held.sizes)
             held.parts.append((part, held.sizes))
             del held.tail[:count]
             held.base = part.upto + 1
@@ -76,7 +77,7 @@ class LocalStreams:
             if held is not None and (held.edition > edition or (held.edition == edition and held.restarted)):
                 raise Superseded
             if held is not None and held.edition == edition:
-                if held.readers.get(reader) != after:
+                if reader and held.readers.get(reader) != after:
                     held.readers[reader] = after
                     self._wake(stream)
                 if after + 1 < held.base:
@@ -130,7 +131,13 @@ class LocalStreams:
 
     async def drop(self, run_id: str) -> None:
         for place in self._runs.pop(run_id, {}):
-            self._wake((run_id, place))
+            self._wake(Name(run_id, place))
+
+    def lose(self) -> None:
+        """Forget everything, as a server that comes back empty."""
+        self._runs.clear()
+        for run_id, place in list(self._waiting):
+            self._wake(Name(run_id, place))
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -153,17 +160,17 @@ class LocalStreams:
 
     async def _changed(self, stream: Name) -> None:
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(stream, []).append(change)
+        self._waiting.setdefault(stream[:2], []).append(change)
         try:
             await change
         finally:
-            waiting = self._waiting.get(stream, [])
+            waiting = self._waiting.get(stream[:2], [])
             if change in waiting:
                 waiting.remove(change)
                 if not waiting:
-                    del self._waiting[stream]
+                    del self._waiting[stream[:2]]
 
     def _wake(self, stream: Name) -> None:
-        for change in self._waiting.pop(stream, ()):
+        for change in self._waiting.pop(stream[:2], ()):
             if not change.done():
                 change.set_result(None)

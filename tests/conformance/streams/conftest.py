@@ -10,6 +10,6 @@ from tests.conformance.streams.adapters import ADAPTERS, Store
 
 
 @pytest.fixture(params=sorted(ADAPTERS))
-async def store(request) -> AsyncIterator[Store]:
-    async with ADAPTERS[request.param]() as store:
+async def store(request, redis_servers) -> AsyncIterator[Store]:
+    async with ADAPTERS[request.param](redis_servers) as store:
         yield store

@@ -118,7 +118,8 @@ async def test_the_end_of_an_older_edition_says_nothing_of_a_newer_one(store: St
 
 
 async def test_behind_is_the_slowest_reader_and_leave_forgets_one(store: Store):
-    await store.streams.append(NAME, 1, 1, bodies(1, 2, 30))
+    for number, body in enumerate((1, 2, 30), start=1):
+        await store.streams.append(NAME, 1, number, bodies(body))
     assert await store.streams.behind(NAME, 1) == Behind(0, 4)
     await read(store.streams, 2, reader="fast")
     await read(store.streams, 1, reader="slow")
@@ -135,6 +136,37 @@ async def test_progress_waits_until_the_slowest_moves_and_not_for_ever(store: St
     await asyncio.sleep(0)
     await read(store.streams, 1)
     assert await waiting
+
+
+async def test_behind_counts_what_is_kept(store: Store):
+    for number, body in enumerate((1, 2, 30), start=1):
+        await store.streams.append(NAME, 1, number, bodies(body))
+    await read(store.streams, 0)
+    await store.streams.keep(NAME, 1, Part("out", 2, "sha256:x", 2))
+    assert await store.streams.behind(NAME, 1) == Behind(0, 4)
+    await read(store.streams, 2)
+    assert await store.streams.behind(NAME, 1) == Behind(2, 2)
+
+
+async def test_one_who_reads_without_a_name_holds_nobody_up(store: Store):
+    await store.streams.append(NAME, 1, 1, bodies(1))
+    await store.streams.append(NAME, 1, 2, bodies(2))
+    await read(store.streams, 1, reader="r")
+    assert await read(store.streams, 0, reader="") == Chunks(1, bodies(1, 2))
+    assert await store.streams.behind(NAME, 1) == Behind(1, 1)
+
+
+async def test_many_chunks_and_large_ones_are_read_as_they_were_appended(store: Store):
+    sent = [b'"%s"' % (b"x" * size) for size in [*range(600), 100_000, 200_000, 3, 100_000, 1]]
+    assert await store.streams.append(NAME, 1, 1, sent) == len(sent) + 1
+    found: list[bytes] = []
+    while len(found) < len(sent):
+        some = await read(store.streams, len(found))
+        assert some.first == len(found) + 1
+        found += some.bodies
+    assert found == sent
+    assert await store.streams.append(NAME, 1, 3, [*sent[2:], b"7"]) == len(sent) + 2
+    assert await read(store.streams, len(sent)) == Chunks(len(sent) + 1, [b"7"])
 
 
 async def test_drop_forgets_a_run_and_no_other(store: Store):

@@ -551,3 +551,25 @@ def test_an_error_of_a_worker_is_kept_as_it_was():
     opens(run)
     run._command(c.Fail, "a", (), None, error=Error("llm_down", "away"))
     assert effects(run, fx.CloseStream)[0].error.code == "llm_down"
+
+
+def test_rule_61_of_an_attempt_that_was_delivered_twice_one_execution_streams():
+    run = start(node("a"), node("b"), edges=flow("a b"))
+    opens(run, writer="one")
+    opens(run, writer="two")
+    assert [event.writer for event in run.events("stream.opened")] == ["one"]
+    ends(run, chunks=7, writer="two")
+    assert run.events("stream.closed") == []
+    ends(run, writer="one")
+    assert [event.ports[0].chunks for event in run.events("stream.closed")] == [3]
+
+
+def test_rule_64_a_reader_that_waits_is_told_again_what_has_ended():
+    run = start(node("a"), node("b"), edges=flow("a b"))
+    opens(run)
+    told = run._command(c.TellStreams, "b", (), None)
+    assert (told.events, told.effects) == ((), ())
+    ends(run)
+    told = run._command(c.TellStreams, "b", (), None)
+    assert told.events == ()
+    assert [(effect.address.node, effect.reason) for effect in told.effects] == [("a", "end")]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure.limits import Ask, Limit
+from perdure.streams import Part, stream_name
 from perdure.transport import Delivery
 from perdure.transports.redis import names
 from perdure.transports.redis.names import Keys, lane_of
@@ -38,6 +39,7 @@ def test_what_belongs_to_one_queue_or_one_partition_is_in_one_slot():
     of_a_limit = [keys.slots("t", "a"), keys.rate("t", "a", 60_000)]
     assert {tag(key) for key in of_a_partition} == {"partition:7"}
     assert {tag(key) for key in of_a_limit} == {"limit:t:a"}
+    assert {tag(key) for key in [*keys.stream("r", "a.out"), keys.places("r")]} == {"streams:r"}
     assert tag(keys.workers_seen) == tag(keys.workers_beats)
 
 
@@ -65,15 +67,19 @@ async def test_every_key_is_one_that_the_file_documents(opened):
     await transport.report([result("b")])
     await transport.forget_worker("w1")
     await transport.limits.enter([Ask("o", (Limit("t:1", "a {key}", 1), Limit("t", "k", 1, 60.0)))])
+    stream = stream_name("r{1}", "a:b", "out")
+    await transport.streams.append(stream, 1, 1, [b"1", b"2"])
+    await transport.streams.keep(stream, 1, Part("out", 1, "sha256:x", 1))
+    await transport.streams.read(stream, 1, "r", 1)
     documented = {
         re.sub(r"\b[A-Z]\b", "*", line.split()[0].removeprefix("perdure:"))
         for line in names.__doc__.splitlines()
         if line.startswith("    perdure:{")
     }
-    assert len(documented) == 16
+    assert len(documented) == 21
     patterns = [re.compile(re.escape(pattern).replace(r"\*", "[^:]*") + r"\Z") for pattern in documented]
     found = opened.left()
-    assert len(found) >= 9
+    assert len(found) >= 14
     assert [key for key in found if not any(pattern.match(key) for pattern in patterns)] == []
 
 

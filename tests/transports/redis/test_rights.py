@@ -9,6 +9,7 @@ import redis
 
 import perdure.transports.redis
 from perdure.limits import Ask, Entered, Limit
+from perdure.streams import Chunks, Over, Part, stream_name
 from perdure.transport import TransportUnavailable
 from tests.conformance.transport.messages import beat, claim, result, soon, task
 from tests.transports.redis.helpers import insist, wait_until
@@ -63,6 +64,16 @@ async def test_with_these_rights_everything_works(users, opened_alone):
     assert [type(answer) for answer in await coordinator.limits.enter([Ask("o", (slots, rate))])] == [Entered]
     await coordinator.limits.occupy([("o", slots)])
     await coordinator.limits.leave([("o", slots)])
+    stream, part = stream_name("r1", "a", "out"), Part("out", 1, "sha256:x", 1)
+    for one in (worker := await opened_alone(users["worker"], prefix="perdure", partitions=()), coordinator):
+        assert await one.streams.append(stream, 1, 1, [b"1", b"2"]) == 3
+        assert await one.streams.read(stream, 1, "r", 1) == Chunks(2, [b"2"])
+        await one.streams.keep(stream, 1, part)
+        assert not await one.streams.progress(stream, 1, 1, 0.0)
+        await one.streams.leave(stream, "r")
+    await coordinator.streams.close(stream, 1, Over("end"), 2, [part])
+    assert await worker.streams.read(stream, 1, "r", 2) == Over("end")
+    await coordinator.streams.drop("r1")
 
 
 async def test_a_worker_may_not_load_scripts_and_waits_for_a_coordinator_that_does(users, opened_alone):

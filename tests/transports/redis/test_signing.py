@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from perdure.streams import Chunks, Over, stream_name
 from perdure.transports.envelopes import Keyring
 from perdure.transports.redis.names import Keys
 from tests.conformance.transport.messages import beat, claim, receive, result, soon, task
@@ -170,3 +171,21 @@ async def test_keys_are_rotated_while_two_processes_work_and_nothing_is_lost(ope
     assert sorted(coordinator.accepted) == sorted(one.task_id for one in tasks)
     assert len(done) == len(tasks)
     assert transport.refused == worker.refused == {}
+
+
+async def test_chunks_and_ends_that_are_not_signed_are_not_read(opened):
+    forger, transport = await opened(), await opened(keyring=RING)
+    stream = stream_name("r1", "a", "out")
+    await forger.streams.append(stream, 1, 1, [b"1"])
+    reading = asyncio.create_task(transport.streams.read(stream, 1, "r", 0))
+    await wait_until(lambda: transport.refused.get("chunks"), "it was refused")
+    assert not reading.done()
+    await forger.streams.drop("r1")
+    await transport.streams.append(stream, 1, 1, [b"2"])
+    assert await soon(reading) == Chunks(1, [b"2"])
+    await forger.streams.close(stream, 1, Over("failed", "forged"), 0, ())
+    reading = asyncio.create_task(transport.streams.read(stream, 1, "r", 1))
+    await wait_until(lambda: transport.refused.get("end"), "it was refused")
+    await transport.streams.close(stream, 1, Over("failed", "true"), 0, ())
+    assert await soon(reading) == Over("failed", "true")
+    await transport.streams.drop("r1")

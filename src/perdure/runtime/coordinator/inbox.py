@@ -55,12 +55,15 @@ def _is_current(state: State, result: Result) -> bool:
 
 
 def _is_granted(state: State, result: Result) -> bool:
-    """Whether a checkpoint counts; or, if it is the wish to begin a step, whether that step began by this wish (rules 81 and 82)."""
+    """Whether a checkpoint counts; or, if it is the wish to begin a step or a stream, whether that began by this wish (rules 61, 81, 82)."""
     if not _is_current(state, result):
         return False
     activation = state.locate(result.address)
     if not result.begins or result.not_done or activation is None:
         return True
+    if result.flow is not None and result.flow.opened:
+        flow = activation.flow
+        return flow is not None and (flow.edition, flow.writer) == (result.attempt, result.begins)
     if result.reserve is not None:
         reserved = (activation.reserved or {}).get(result.step)
         return reserved is not None and reserved.wish == result.begins

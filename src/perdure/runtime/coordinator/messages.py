@@ -69,9 +69,11 @@ class Reported:
                 short: dict[str, Any] = {"step": result.step, "wants": result.reserve, "limit": result.limit}
                 return c.Lapse(**about, reason="handed_back", ask=unbegun, **short)
             case "checkpointed" if result.flow is not None and result.flow.opened:
-                return c.OpenStream(**about, ports=result.flow.opened, worker=result.worker)
+                return c.OpenStream(**about, ports=result.flow.opened, worker=result.worker, writer=result.begins)
             case "checkpointed" if result.flow is not None and result.flow.kept is not None:
                 return c.KeepStream(**about, part=result.flow.kept)
+            case "checkpointed" if result.flow is not None and result.flow.waits:
+                return c.TellStreams(**about)
             case "checkpointed" if result.begins:
                 about |= {
                     "step": result.step,
@@ -106,6 +108,7 @@ class Reported:
             reasoning=result.reasoning,
             ended=() if result.flow is None else result.flow.ended,
             parts=() if result.flow is None else result.flow.parts,
+            writer=result.begins,
         )
 
 

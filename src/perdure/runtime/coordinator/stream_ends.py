@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from perdure.kernel import effects as fx
@@ -10,8 +12,10 @@ from perdure.kernel.state import Activation, State
 from perdure.kernel.stream_readers import sources
 from perdure.kernel.values import Error
 from perdure.streams import Flowing, Outgoing, Over, Source, Streams, cursor_of, stream_name
+from perdure.transport import TransportUnavailable
 
 _LONGEST = 1000
+logger = logging.getLogger("perdure.coordinator")
 
 
 def flow_of(state: State, activation: Activation) -> Flowing | None:
@@ -48,6 +52,14 @@ def _say(error: Error | None) -> str:
 
 
 async def tell_store(streams: Streams | None, state: State, effect: fx.CloseStream | fx.DropStreams) -> None:
+    """As `_tell_store`; where the store is away, readers ask again, and what nobody drops ends by itself."""
+    try:
+        await _tell_store(streams, state, effect)
+    except TransportUnavailable as error:
+        logger.info("run %s: the store of its streams was not told of an end: %s", state.run_id, error)
+
+
+async def _tell_store(streams: Streams | None, state: State, effect: fx.CloseStream | fx.DropStreams) -> None:
     """Tell the readers of an edition that it is over, as they may have been before; or forget all streams of a run."""
     if streams is None:
         return
@@ -64,4 +76,6 @@ async def tell_store(streams: Streams | None, state: State, effect: fx.CloseStre
     for port in ("out", *spec.ports):
         chunks = 0 if flow is None else sum(end.chunks for end in flow.ends if end.port == port)
         parts = () if flow is None else tuple(part for part in flow.parts if part.port == port)
-        await streams.close(stream_name(address.run_id, address.node, port), address.attempt, over, chunks, parts)
+        await streams.close(
+            stream_name(address.run_id, address.node, port, state.tenant), address.attempt, over, chunks, parts
+        )

@@ -14,6 +14,7 @@ from perdure.outcomes import NotDone
 from perdure.runtime.failures import describe
 from perdure.runtime.worker.handler_results import Left
 from perdure.runtime.worker.inflow import Inflows
+from perdure.runtime.worker.outflow import Outflow
 from perdure.spending import Short, Terms
 from perdure.streams import Flowed
 from perdure.transport import Result, Task
@@ -38,6 +39,7 @@ class Attempt:
         "kept",
         "last_heartbeat",
         "opened",
+        "outflow",
         "progress",
         "released",
         "reported",
@@ -50,6 +52,7 @@ class Attempt:
         "task_id",
         "threads",
         "unwind_by",
+        "writer",
     )
 
     def __init__(self, task: Task, slot: int) -> None:
@@ -84,8 +87,17 @@ class Attempt:
         """The streams that it reads."""
         self.flowed: Flowed | None = None
         """How its own stream has ended."""
+        self.writer = ""
+        """The name under which this execution streams."""
+        self.outflow: Outflow | None = None
         self.reported = False
         self.released = False
+
+    @property
+    def superseded(self) -> bool:
+        """Whether another edition has taken the place of one that it reads or writes: no outcome of it counts."""
+        read = self.inflows is not None and self.inflows.superseded
+        return read or (self.outflow is not None and self.outflow.superseded)
 
     @property
     def inline_bytes(self) -> int:
@@ -145,11 +157,12 @@ class Attempt:
             choice=choice,
             reasoning=reasoning,
             flow=self.flowed,
+            begins=self.writer,
         ).keep(address)
 
     def said(self, flowed: Flowed, worker: str) -> Result:
         """That its stream has opened, or that a piece of it is stored."""
-        return self._result(worker, kind="checkpointed", flow=flowed)
+        return self._result(worker, kind="checkpointed", flow=flowed, begins=self.writer if flowed.opened else "")
 
     def failed(self, error: BaseException, worker: str) -> Result:
         if self.ending:

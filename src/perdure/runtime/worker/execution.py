@@ -122,18 +122,24 @@ class Execution:
                 value = await calling
             if self._has_stopped(attempt):
                 return self._suspend(attempt)
+            if attempt.superseded:
+                return attempt.handed_back(self.worker_id)
             if attempt.inflows is not None and task.flow is not None and not task.flow.early:
                 await attempt.inflows.drain()
             leaving = self._leave(attempt, value)
             del value
             return await leaving
         except (asyncio.CancelledError, GeneratorExit):
+            if attempt.superseded and not attempt.ending:
+                return attempt.handed_back(self.worker_id)
             if attempt.ending or not self._has_stopped(attempt):
                 raise
             return self._suspend(attempt)
         except BaseException as error:  # noqa: BLE001  a handler may raise anything, even SystemExit; it failed
             if self._has_stopped(attempt):  # whatever it makes of that (rule 77)
                 return self._suspend(attempt)
+            if attempt.superseded and not attempt.ending:
+                return attempt.handed_back(self.worker_id)
             # A KeyboardInterrupt here is the handler's too: Ctrl-C ends the loop's main task and comes here only the
             # second time, from a handler that keeps the loop. Out of here it would end the process, and all it runs.
             return self._leaving.clean(attempt.failed(error, self.worker_id))
@@ -267,9 +273,9 @@ class Execution:
             task = msgspec.structs.replace(task, checkpoint=await self._filling.fill(task, task.checkpoint))
         context = self._contexts[attempt.task_id] = WorkerContext(self, attempt, task)
         if task.flow is not None and task.flow.reads:
-            attempt.inflows = Inflows(
-                self._store_of(task), task, task.flow.reads, self.loop, partial(self._load_part, task)
-            )
+            ask = partial(self._say, attempt, Flowed(waits=True))
+            load = partial(self._load_part, task)
+            attempt.inflows = Inflows(self._store_of(task), task, task.flow.reads, self.loop, load, ask)
         if found.is_async and task.inputs and not found.inputs_on_demand:
             await context.prepare_inputs()
         self._begin(attempt)
@@ -285,7 +291,7 @@ class Execution:
     def _store_of(self, task: Task) -> Streams:
         if self._streams is None:
             raise Failure(
-                "stream_not_built", f"{task.node} has streams, which this deployment does not run yet", retryable=False
+                "stream_not_built", f"{task.node} has streams, and this worker has no store of them", retryable=False
             )
         return self._streams
 
@@ -297,12 +303,13 @@ class Execution:
         task = attempt.task
         if task.flow is None or task.flow.out is None:
             return None
+        attempt.writer = self._clock.new_id()
+        report, store = partial(self._say, attempt), partial(self._leaving.store, task)
+        out = attempt.outflow = Outflow(self._store_of(task), task, task.flow.out, report=report, store=store)
+        return out
 
-        async def report(flowed: Flowed) -> None:
-            await self._reporter.add_and_wait(attempt.said(flowed, self.worker_id))
-
-        store = partial(self._leaving.store, task)
-        return Outflow(self._store_of(task), task, task.flow.out, report=report, store=store)
+    async def _say(self, attempt: Attempt, flowed: Flowed) -> None:
+        await self._reporter.add_and_wait(attempt.said(flowed, self.worker_id))
 
     def encode_chunk(self, task: Task, value: Any) -> bytes:
         return self._leaving.protect_chunk(task, value)

@@ -14,7 +14,7 @@ import msgspec
 
 from perdure.chunks import Stream
 from perdure.outcomes import StreamBroken
-from perdure.streams import Chunks, Kept, Source, Streams, Superseded, cursor_of, stream_name
+from perdure.streams import ASK_SECONDS, Chunks, Kept, Over, Source, Streams, Superseded, cursor_of, stream_name
 from perdure.transport import Task
 
 _decode = msgspec.json.Decoder().decode
@@ -23,7 +23,14 @@ _decode = msgspec.json.Decoder().decode
 class _Feed:
     """One source: what was read of it and not given yet."""
 
-    def __init__(self, streams: Streams, task: Task, source: Source, load: Callable[[str], Awaitable[Any]]) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        task: Task,
+        source: Source,
+        load: Callable[[str], Awaitable[Any]],
+        ask: Callable[[], Awaitable[None]],
+    ) -> None:
         self.source = source
         self.position = source.after
         """The number of the last chunk that the handler was given."""
@@ -31,10 +38,13 @@ class _Feed:
         """Chunks at hand, the next one last."""
         self.over = False
         self.error = ""
+        self.superseded = False
         self._streams = streams
-        self._stream = stream_name(task.run_id, source.node, source.port)
-        self._reader = f"{task.task_id}.{source.into}"
+        self._stream = stream_name(task.run_id, source.node, source.port, task.tenant)
+        # The next attempt takes the place of this one: who has died holds nobody up for longer than that.
+        self._reader = f"{task.node}.{source.into}"
         self._load = load
+        self._ask = ask
         self._parts = source.parts
 
     def pop(self) -> Any:
@@ -57,8 +67,9 @@ class _Feed:
             self.ready = values[len(values) - (part.upto - self.position) :][::-1]
             return
         try:
-            found = await self._streams.read(self._stream, source.edition, self._reader, self.position)
+            found = await self._read()
         except Superseded:
+            self.superseded = True
             raise asyncio.CancelledError(f"the stream of {source.node} begins anew") from None
         if isinstance(found, Chunks):
             self.ready = [_decode(body) for body in reversed(found.bodies)]
@@ -67,6 +78,15 @@ class _Feed:
         else:
             self.over = True
             self.error = "" if found.reason == "end" else found.error or found.reason
+
+    async def _read(self) -> Chunks | Kept | Over:
+        """Read what comes next. Where nothing does, it is asked what has ended: the word of it may be lost."""
+        while True:
+            reading = self._streams.read(self._stream, self.source.edition, self._reader, self.position)
+            try:
+                return await asyncio.wait_for(reading, ASK_SECONDS)
+            except TimeoutError:
+                await self._ask()
 
     async def leave(self) -> None:
         await self._streams.leave(self._stream, self._reader)
@@ -145,8 +165,9 @@ class Inflows:
         sources: tuple[Source, ...],
         loop: asyncio.AbstractEventLoop,
         load: Callable[[str], Awaitable[Any]],
+        ask: Callable[[], Awaitable[None]],
     ) -> None:
-        self._feeds = [_Feed(streams, task, source, load) for source in sources]
+        self._feeds = [_Feed(streams, task, source, load, ask) for source in sources]
         names = dict.fromkeys(source.into for source in sources)
         self.by_name: dict[str, Inflow] = {
             name: Inflow([feed for feed in self._feeds if feed.source.into == name], loop) for name in names
@@ -154,6 +175,11 @@ class Inflows:
 
     def cursors(self) -> dict[str, tuple[int, int]]:
         return {cursor_of(one.source): (one.source.edition, one.position) for one in self._feeds}
+
+    @property
+    def superseded(self) -> bool:
+        """Whether something of it begins anew: no outcome of this attempt counts."""
+        return any(feed.superseded for feed in self._feeds)
 
     async def drain(self) -> None:
         for inflow in self.by_name.values():

@@ -1,8 +1,8 @@
 """The outflow of one attempt: what its handler yields, on its way to readers, into blobs, and into the output (rules 61, 68, 73).
 
 A pump takes what was yielded and appends it to the store, so that chunks that come fast travel together. What fills a piece is stored
-as a blob and reported before the next piece begins: until then the outflow holds it, and can send it again. The stream is opened by
-the first chunk, and by nothing else.
+as a blob and reported before the next piece begins: until then the outflow holds it, and can send it again. The stream is opened
+for the first chunk: nothing is written before the journal has let this execution write, as its task may have been delivered twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ import msgspec
 
 from perdure.kernel.values import Part, PortEnd
 from perdure.outcomes import Failure
-from perdure.streams import LARGEST_CHUNK, STALL_SECONDS, Flowed, Outgoing, Streams, Superseded, stream_name
+from perdure.streams import (
+    ASK_SECONDS,
+    LARGEST_CHUNK,
+    STALL_SECONDS,
+    Flowed,
+    Name,
+    Outgoing,
+    Streams,
+    Superseded,
+    stream_name,
+)
 from perdure.transport import Task
 
 PART_BYTES = 4 * 1024 * 1024
@@ -55,6 +65,8 @@ class Outflow:
         report: Callable[[Flowed], Awaitable[None]],
         store: Callable[[bytes], Awaitable[str]],
     ) -> None:
+        self.superseded = False
+        """Whether another attempt, or another execution of this one, streams."""
         self._streams = streams
         self._task = task
         self._spec = spec
@@ -156,33 +168,51 @@ class Outflow:
                     if port.pending:
                         await self._send(name, port)
             except Superseded:
+                self.superseded = True
                 raise asyncio.CancelledError(f"another attempt of {self._task.node} streams") from None
             if not any(port.pending for port in self._ports.values()):
                 self._idle.set()
-                await self._wake.wait()
+                await self._look_until_more()
+
+    async def _look_until_more(self) -> None:
+        """Wait for the next chunk. Now and then it is looked whether the store still has what it was sent."""
+        while True:
+            try:
+                await asyncio.wait_for(self._wake.wait(), ASK_SECONDS)
+            except TimeoutError:
+                pass
+            else:
+                return
+            for name, port in self._ports.items():
+                if port.sent:
+                    await self._append(self._name(name), port)
 
     async def _send(self, name: str, port: _Port) -> None:
-        stream, edition = stream_name(self._task.run_id, self._task.node, name), self._task.attempt
+        stream, edition = self._name(name), self._task.attempt
+        if not self._opened:  # nothing is written before the journal has let this execution write
+            self._opened = True
+            await self._open()
         chunks, port.pending = port.pending, []
         port.unkept += chunks
         port.unkept_size += sum(map(len, chunks))
+        await self._append(stream, port)
+        if port.unkept_size >= PART_BYTES:
+            await self._keep(name, port, report=True)
+        if name in self._spec.read:
+            await self._wait_for_readers(stream, edition, port)
+
+    async def _append(self, stream: Name, port: _Port) -> None:
+        edition = self._task.attempt
         while True:
             kept = port.parts[-1].upto if port.parts else 0
             known = await self._streams.append(stream, edition, port.sent + 1, port.unkept[port.sent - kept :])
             port.sent = kept + len(port.unkept)
             if known > port.sent:
-                break
+                return
             # The store has lost what it had: it is told again what is kept, and sent the rest.
             for part in port.parts:
                 await self._streams.keep(stream, edition, part)
             port.sent = kept
-        if not self._opened:  # chunks first, so that a reader finds some at once
-            self._opened = True
-            await self._report(Flowed(opened=tuple(self._ports)))
-        if port.unkept_size >= PART_BYTES:
-            await self._keep(name, port, report=True)
-        if name in self._spec.read:
-            await self._wait_for_readers(stream, edition, port)
 
     async def _keep(self, name: str, port: _Port, *, report: bool) -> None:
         """Store a piece. It is named only once it is stored, and held here until then."""
@@ -192,9 +222,19 @@ class Outflow:
             await self._report(Flowed(kept=part))
         port.parts.append(part)
         port.unkept, port.unkept_size = [], 0
-        await self._streams.keep(stream_name(self._task.run_id, self._task.node, name), self._task.attempt, part)
+        await self._streams.keep(self._name(name), self._task.attempt, part)
 
-    async def _wait_for_readers(self, stream: tuple[str, str], edition: int, port: _Port) -> None:
+    def _name(self, port: str) -> Name:
+        return stream_name(self._task.run_id, self._task.node, port, self._task.tenant)
+
+    async def _open(self) -> None:
+        try:
+            await self._report(Flowed(opened=tuple(self._ports)))
+        except asyncio.CancelledError:
+            self.superseded = True
+            raise
+
+    async def _wait_for_readers(self, stream: Name, edition: int, port: _Port) -> None:
         """Wait while the slowest reader is too far behind, unless it does not move: then it may wait for another stream,
         and a producer that waited for it would wait for itself (rule 68)."""
         while True:

@@ -17,6 +17,7 @@ import msgspec
 
 from perdure.clock import system
 from perdure.model.extremes import WHY, has_many
+from perdure.streams import Over, Part
 from perdure.transport import MESSAGE_VERSION, Message, Result, Task, WorkerBeat, encode_message, unpack_task
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
 from perdure.transports.redis.reader import text_of
@@ -49,9 +50,43 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     granted: bool
 
 
+class OfStream(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of one edition of one stream."""
+
+    v: int = MESSAGE_VERSION
+    tenant: str = "default"
+    run_id: str
+    place: str
+    edition: int
+
+
+class Segment(OfStream, frozen=True, kw_only=True):
+    """Chunks that stand together; the first has this number."""
+
+    first: int
+    chunks: list[msgspec.Raw]
+
+
+class Piece(OfStream, frozen=True, kw_only=True):
+    part: Part
+
+
+class End(OfStream, frozen=True, kw_only=True):
+    over: Over
+
+
 _DECODERS = {
     kind: msgspec.json.Decoder(type)
-    for kind, type in {"task": Task, "result": Result, "begin": Wish, "grant": Answer, "beat": WorkerBeat}.items()
+    for kind, type in {
+        "task": Task,
+        "result": Result,
+        "begin": Wish,
+        "grant": Answer,
+        "beat": WorkerBeat,
+        "chunks": Segment,
+        "piece": Piece,
+        "end": End,
+    }.items()
 }
 _HEADS = msgspec.json.Decoder(Message)
 _HALVES = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")

@@ -16,6 +16,11 @@ touches one slot of a cluster. No operation needs two queues or two partitions a
     perdure:{partition:N}:grant:A      string    the answer to the wish A; kept BEGIN_SECONDS
     perdure:{limit:T:K}:slots          sorted    attempts that are in the slots of key K of tenant T, by the end of their leases
     perdure:{limit:T:K}:rate:N         hash      slice of time → how many passed the rate of key K over N milliseconds
+    perdure:{streams:R}:places         hash      streams of run R that were written to
+    perdure:{streams:R}:about:P        hash      of the stream at place P: edition, numbers, bytes, how it ended, who waits
+    perdure:{streams:R}:tail:P         stream    its chunks that are in no piece yet; the id of an entry is the number of its first
+    perdure:{streams:R}:pieces:P       sorted    its pieces in the blob store, by the number of their last chunk
+    perdure:{streams:R}:readers:P      sorted    its readers, by how far each is
     perdure:{workers}:seen             sorted    workers by the time of their last beat, in milliseconds of the server
     perdure:{workers}:beats            hash      worker → what it said last
     perdure:{queues}:names             set       queues that had a task lately; kept REGISTRY_SECONDS
@@ -23,7 +28,7 @@ touches one slot of a cluster. No operation needs two queues or two partitions a
 
 Streams have one consumer group each, WORKERS or COORDINATORS. A stream of tasks goes with its last entry, one of
 results soon after, and its group and consumers with it; the hash and the sorted set of a queue go with their last
-member. Limits end by themselves. So an idle Perdure leaves the workers' beats and the three registries, and nothing
+member. Limits end by themselves, and streams go with their run, or STREAM_SECONDS after the last word. So an idle Perdure leaves the workers' beats and the three registries, and nothing
 else.
 
 Channels, for wake-ups (they save time, nothing depends on them):
@@ -32,6 +37,7 @@ Channels, for wake-ups (they save time, nothing depends on them):
     perdure:wake:results    says in which partitions   perdure:wake:process:P    a wish to begin was answered
     perdure:wake:begins     says in which partition    perdure:wake:topic:T      whatever the topic means to its listeners
     perdure:wake:scripts    a process misses a script  perdure:wake:limits       says which key has room
+    perdure:wake:streams:P  says which stream has news for a process that waits
 """
 
 from __future__ import annotations
@@ -47,6 +53,7 @@ ADOPTED = "adopted"
 BEGIN_SECONDS = 60
 FORGOTTEN_SECONDS = 3600
 REGISTRY_SECONDS = 7 * 24 * 3600
+STREAM_SECONDS = 24 * 3600
 
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,64}(?::[A-Za-z0-9_.-]{1,64})*\Z")
 
@@ -117,7 +124,24 @@ class Keys:
     def _limit(self, tenant: str, key: str) -> str:
         return f"{self.prefix}:{{limit:{encode(tenant)}:{encode(key)}}}"
 
+    # streams of a run
+
+    def places(self, run_id: str) -> str:
+        return f"{self.streams(run_id)}:places"
+
+    def stream(self, run_id: str, place: str) -> list[str]:
+        """All that one stream has: about, tail, pieces, readers; and the places of its run."""
+        base, name = self.streams(run_id), encode(place)
+        return [*(f"{base}:{what}:{name}" for what in ("about", "tail", "pieces", "readers")), f"{base}:places"]
+
+    def streams(self, run_id: str) -> str:
+        return f"{self.prefix}:{{streams:{encode(run_id)}}}"
+
     # wake-ups
+
+    def wake_streams(self, process: str = "") -> str:
+        """The channel of a process; without one, what those of all processes begin with."""
+        return f"{self.prefix}:wake:streams:{encode(process)}"
 
     def wake_worker(self, worker: str) -> str:
         return f"{self.prefix}:wake:worker:{encode(worker)}"
@@ -145,6 +169,11 @@ _PROBES: dict[str, tuple[str, ...]] = {
     "hashes": ("HGET", ""),
     "names": ("SMEMBERS",),
     "grant": ("GET",),
+    "places": ("HGET", ""),
+    "about": ("HGET", ""),
+    "tail": ("XLEN",),
+    "pieces": ("ZSCORE", ""),
+    "readers": ("ZSCORE", ""),
 }
 
 

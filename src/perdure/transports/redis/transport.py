@@ -37,6 +37,7 @@ from perdure.transports.redis.limits import RedisLimits
 from perdure.transports.redis.link import Arguments, Link
 from perdure.transports.redis.messages import Messages
 from perdure.transports.redis.names import Keys
+from perdure.transports.redis.redis_streams import RedisStreams
 from perdure.transports.redis.results import Results
 from perdure.transports.redis.sent_tasks import Tasks
 from perdure.transports.redis.server_check import check
@@ -75,6 +76,8 @@ class RedisTransport:
         self._wakes = Wakes(self._link, clock, seconds=seconds, name=f"{name}-wakes")
         self.limits = RedisLimits(self._link, self._wakes, keys, process=self.process)
         """How many attempts may be out under one key, over all processes."""
+        self.streams = RedisStreams(self._link, self._wakes, keys, self._messages, clock, process=self.process)
+        """Chunks on their way between attempts."""
         heart_link = BlockingClusterLink if is_cluster else BlockingServerLink
         blocking = heart_link(address, clock, seconds=seconds, name=f"{name}-heart")
         self._heart = Heart(blocking, keys, self._messages)

@@ -1,0 +1,23 @@
+--@include flows
+-- append_chunks: adds chunks to a stream. What is there already is dropped by its number; behind a gap nothing is taken.
+-- KEYS  1 about, 2 tail, 3 pieces, 4 readers, 5 places
+-- ARGV  1 edition, 2 place, 3 where to wake, 4 what to say, 5 seconds to keep it, then per segment: first number, how many, bytes, message
+-- returns the number that is expected next; 0: another edition has taken its place
+if not enter(tonumber(ARGV[1])) then return 0 end
+local next, total = number('n'), number('t')
+local taken = false
+for i = 6, #ARGV, 4 do
+  local first, count = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
+  if first == next then
+    total, next, taken = total + tonumber(ARGV[i + 2]), next + count, true
+    redis.call('XADD', TAIL, first .. '-0', 'n', count, 's', total, 'm', ARGV[i + 3])
+  elseif first + count > next then
+    break -- the writer cuts what is new
+  end
+end
+if taken then
+  redis.call('HSET', ABOUT, 'n', next, 't', total)
+  wake('r')
+end
+touch()
+return next
