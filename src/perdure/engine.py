@@ -48,6 +48,7 @@ from perdure.runtime.coordinator.partitions import Sharing
 from perdure.runtime.coordinator.receiver import Receiver
 from perdure.runtime.coordinator.roster import Roster
 from perdure.runtime.coordinator.work_reports import WorkReports
+from perdure.runtime.event_room import EventRoom
 from perdure.runtime.feed import Feed
 from perdure.runtime.lifelines import Kind, Lifelines, open_lifelines, watch
 from perdure.runtime.lost_runs import LostRuns
@@ -55,7 +56,7 @@ from perdure.runtime.notifier import Notifier
 from perdure.runtime.parts import Parts
 from perdure.runtime.patience import first_of, insist
 from perdure.runtime.poll_handler import PollHandler
-from perdure.runtime.pruner import Pruner
+from perdure.runtime.pruner import DAY, Pruner
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.runs import Runs
 from perdure.runtime.server_time import ServerTime
@@ -164,6 +165,7 @@ class Engine:
             take_over=lambda: self.hold(work=False),
         )
         self.triggers = Triggers(self.runs, self.library, journal, clock, settings)
+        self.event_room = EventRoom(journal, clock, settings.max_events, settings.event_days * DAY)
         ask_workers = None if remote is None else self._list_workers
         self.roster: Roster | None = None
         """Who is there to work; None where this process decides nothing, or is all there is."""

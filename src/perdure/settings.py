@@ -97,9 +97,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Shares of the runs that coordinators divide among themselves; fixed when the database is made."""
 
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
+    """How long ended runs are kept."""
+
     event_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 7
     """How long events are kept, and their ids are known."""
-    """How long ended runs are kept."""
+
+    max_events: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1_000_000
+    """How many events of a tenant are kept. Of more, the oldest that no trigger has still to read are forgotten; if there are none, no event is taken."""
 
     triggers: bool = True
     """Whether `perdure dev` and `perdure serve` drive triggers: schedules fire, and what is pushed starts runs."""

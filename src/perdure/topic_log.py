@@ -52,3 +52,13 @@ class TopicLog(Protocol):
     async def prune_occurrences(self, before: float) -> int:
         """Forget what happened before then and nobody has still to read, a bounded number at a time; returns how many."""
         ...
+
+    async def count_occurrences(self, tenant: str, most: int) -> int: ...  # no further than `most`
+
+    async def drop_occurrences(self, tenant: str, most: int) -> int:
+        """Forget the oldest of a tenant that nobody has still to read, `most` of them; returns how many."""
+        ...
+
+    async def count_subscribers(self, tenant: str, topic: str, key: str | None = None, most: int = 1000) -> int:
+        """How many have subscribed to a topic, under the key or under none, or whatever their key; no further than `most`."""
+        ...

@@ -18,7 +18,7 @@ from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox, run_of_item
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
-from perdure.service.errors import Invalid
+from perdure.service.errors import EventsFull, Invalid
 from perdure.triggers.declarations import read_data
 from tests.engine.helpers import (
     ask,
@@ -263,6 +263,26 @@ async def test_a_deleted_trigger_listens_no_more_and_what_nobody_reads_is_forgot
         assert await engine.journal.read_subscriptions(trigger_id("default", "after")) == []
         assert await engine.journal.prune_occurrences(engine.clock.now() + 1) == 1
         await sound(engine, "after")
+
+
+async def test_the_oldest_events_go_when_there_are_too_many_but_not_what_a_paused_trigger_has_to_read(tmp_path):
+    async with running(tmp_path, max_events=100) as engine:
+        for n in range(230):
+            said = await send(engine, n, "nobody.hears", id=f"o{n}")
+        assert (said["listeners"], said["other_keys"], said["duplicate"]) == (0, 0, False)
+        assert await engine.journal.count_occurrences("default", 1000) <= 100
+        assert not (await send(engine, 0, "nobody.hears", id="o0"))["duplicate"]  # its id is forgotten with it
+        await begin(engine)
+        await engine.triggers.change("paid", "pause")
+        assert (await send(engine, 0, id="p0"))["listeners"] == 1
+        for n in range(1, 100):
+            await send(engine, n, id=f"p{n}")
+        with pytest.raises(EventsFull, match="max_events"):
+            await send(engine, 100, id="p100")
+        await engine.triggers.change("paid", "resume")
+        await idle(engine, 100)
+        kept = await engine.journal.read_occurrences("default", "event:order.paid")
+        assert kept[0].id == "p0"
 
 
 async def test_the_doctor_finds_a_subscription_that_is_lost_and_sets_it_again(tmp_path):

@@ -384,7 +384,7 @@ def triggers_apply(world):
 
 def events_send(world):
     once = given("events", "send", "order.paid", '{"order": 7}', "--id", "one", "--key", "ann")
-    world.change(once, moving=("duplicate",))  # the second side sends it again
+    world.change(once, moving=("duplicate", "kept_until"))  # the second side sends it again
     world.change(given("events", "send", "no name"), code=2)
 
 

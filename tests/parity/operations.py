@@ -102,6 +102,7 @@ OF_A_TRIGGER = (
     "at",
     "created",
     "duplicate",
+    "kept_until",
 )
 """What differs between two triggers of one definition."""
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from perdure.cli.exits import say
 from perdure.cli.group import Group, json_option
-from perdure.cli.terminal.output import print_json
+from perdure.cli.terminal.output import moment, print_json
 from perdure.cli.terminal.speech import echo
 from perdure.cli.where import Where, where_options
 
@@ -29,18 +28,45 @@ def events() -> None:
 def send(name: str, payload: str | None, key: str, id_: str | None, as_json: bool, where: Where) -> None:
     """Send the event NAME, with a PAYLOAD that is JSON, or else text.
 
-    It starts one run for each trigger that listens to NAME. It is durable when this answers.
+    It starts one run for each trigger that listens to NAME, and ends the waits for it. It is durable when this answers.
     """
     from perdure.cli.backend import ask
-    from perdure.cli.source import read_value
 
-    given: Any = None if payload is None else read_value(payload)
-    if isinstance(given, str) and payload is not None and payload.lstrip()[:1] in ("{", "["):
-        say(f"{payload!r} is not JSON, and is sent as text; JSON has its names and texts in double quotes")
+    given = _read_payload(payload)
     view: Any = asyncio.run(ask(where, lambda backend: backend.events.send(name, given, id=id_, key=key)))
     if as_json:
         print_json(view)
     elif view["duplicate"]:
         echo(f"{view['name']} {view['id']} was sent before; nothing has happened")
     else:
-        echo(f"sent {view['name']} {view['id']}")
+        echo(f"sent {view['name']} {view['id']}{_tell_who(view)}")
+
+
+def _read_payload(text: str | None) -> Any:
+    import msgspec
+
+    from perdure.plain_text import explain_json
+
+    try:
+        return None if text is None else msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        assert text is not None
+        if text.lstrip()[:1] not in ("{", "["):
+            return text
+        message = f"PAYLOAD begins as JSON and is none: {explain_json(error)}"
+        raise click.UsageError(
+            f"{message}; JSON has its names and texts in double quotes, and the shell keeps them between single ones. "
+            "A text that begins so is sent in double quotes itself"
+        ) from None
+
+
+def _tell_who(view: dict[str, Any]) -> str:
+    """Who listens, for the line that says that an event was sent."""
+    if view["listeners"]:
+        many = "at least " * (view["listeners"] >= 1000) + str(view["listeners"])
+        return f"; {many} listen{'s' * (view['listeners'] == 1)} to it"
+    until = f"it is kept until {moment(view['kept_until'])}, for runs that had begun"
+    if view["other_keys"]:
+        told = f"those that wait for it name {'another' if view['key'] else 'a'} key (--key)"
+        return f"; nobody heard it: {told}; {until}"
+    return f"; no trigger and no run listens to it; {until}"

@@ -303,6 +303,16 @@ class JournalCalls(Calls):
     async def prune_occurrences(self, before: float) -> int:
         return await self._change("prune_occurrences", {"before": before})
 
+    async def count_occurrences(self, tenant: str, most: int) -> int:
+        return await self._find("count_occurrences", {"tenant": tenant, "most": max(most, 0)}, first) or 0
+
+    async def drop_occurrences(self, tenant: str, most: int) -> int:
+        return await self._change("drop_occurrences", {"tenant": tenant, "most": max(most, 0)})
+
+    async def count_subscribers(self, tenant: str, topic: str, key: str | None = None, most: int = 1000) -> int:
+        parameters = {"tenant": tenant, "topic": topic, "key": key, "most": max(most, 0)}
+        return await self._find("count_subscribers", parameters, first) or 0
+
     # -- notices and commands
 
     async def read_notices(

@@ -50,6 +50,12 @@ class TriggerFull(Overloaded):
     code = "trigger_full"
 
 
+class EventsFull(Overloaded):
+    """A tenant has as many events that triggers have still to read as may be kept; nothing was written."""
+
+    code = "events_full"
+
+
 class AnswerLate(PerdureError):
     """The coordinator that holds this run did not answer in time. The request is stored and may still be decided."""
 

@@ -12,7 +12,7 @@ import msgspec
 from perdure.journal import Occurrence
 from perdure.model.fields import NAME
 from perdure.runtime.coordinator.topic_names import Sent, event_topic
-from perdure.service.errors import Invalid, Trouble
+from perdure.service.errors import EventsFull, Invalid, Trouble
 from perdure.service.tenancy import Tenancy, refuse_sealed
 from perdure.service.views import View
 from perdure.triggers.mapping import LONGEST_ID
@@ -41,9 +41,25 @@ class Events:
             at=self._engine.clock.now(),
             body=body,
         )
-        position, new = await self._engine.journal.put_occurrence(happened)
+        room = self._engine.event_room
+        if not await room.make(happened.tenant):
+            message = f"{room.most:,} events are kept (max_events), and triggers that are paused or full have still to read them"
+            raise EventsFull(f"{message}; resume or delete these, then send it again")
+        journal = self._engine.journal
+        listeners = await journal.count_subscribers(happened.tenant, happened.topic, key)
+        others = 0 if listeners else await journal.count_subscribers(happened.tenant, happened.topic)
+        position, new = await journal.put_occurrence(happened)
         self._engine.look_at_topics()
-        return {"name": name, "id": id, "key": key, "position": position, "duplicate": not new}
+        return {
+            "name": name,
+            "id": id,
+            "key": key,
+            "position": position,
+            "duplicate": not new,
+            "listeners": listeners,
+            "other_keys": others,
+            "kept_until": happened.at + room.seconds,
+        }
 
 
 def _check(name: str, id: str, key: str, size: int) -> None:

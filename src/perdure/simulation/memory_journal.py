@@ -308,6 +308,16 @@ class MemoryJournal:
     async def prune_occurrences(self, before: float) -> int:
         return stores.prune_occurrences(self._open, before)
 
+    async def count_occurrences(self, tenant: str, most: int) -> int:
+        return min(sum(one.tenant == tenant for one in self._open.occurrences.values()), most)
+
+    async def drop_occurrences(self, tenant: str, most: int) -> int:
+        return stores.prune_occurrences(self._open, float("inf"), tenant, most)
+
+    async def count_subscribers(self, tenant: str, topic: str, key: str | None = None, most: int = 1000) -> int:
+        found = [one for one in self._open.subscriptions.values() if (one.tenant, one.topic) == (tenant, topic)]
+        return min(sum(key is None or one.key in ("", key) for one in found), most)
+
     # -- notices and commands
 
     def _is_mine(self, run_id: str, partitions: Collection[int] | None) -> bool:

@@ -170,14 +170,15 @@ def put_occurrence(store: Store, happened: Occurrence) -> tuple[int, bool]:
     return store.last_occurrence, True
 
 
-def prune_occurrences(store: Store, before: float) -> int:
+def prune_occurrences(store: Store, before: float, tenant: str | None = None, most: int = 1000) -> int:
     readers = [one for one in store.subscriptions.values() if one.since_at is None]
     old = [
         one.position
         for one in store.occurrences.values()
         if one.at < before
+        and tenant in (None, one.tenant)
         and not any((s.tenant, s.topic) == (one.tenant, one.topic) and s.since < one.position for s in readers)
-    ][:1000]
+    ][:most]
     for position in old:
         del store.occurrences[position]
     return len(old)

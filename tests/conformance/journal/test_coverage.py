@@ -23,5 +23,5 @@ def test_every_adapter_of_the_source_is_in_the_suite():
 
 def test_every_operation_of_the_port_has_a_case():
     operations = [*operations_of(Journal), *operations_of(TopicLog)]
-    assert len(operations) == 53
+    assert len(operations) == 56
     SUITE.check_named(operations)

@@ -1,5 +1,5 @@
-"""put_occurrence, read_occurrences, list_topics, last_occurrence, list_subscribers, read_subscriptions, prune_occurrences: what happened, and
-who has still to read it."""
+"""put_occurrence, read_occurrences, list_topics, last_occurrence, list_subscribers, read_subscriptions, prune_occurrences,
+count_occurrences, drop_occurrences, count_subscribers: what happened, and who has still to read it."""
 
 import asyncio
 
@@ -122,6 +122,31 @@ async def test_those_who_have_something_to_read_are_found_by_pages(journal):
         name for name in names if partition_of(name, journal.partition_count) != mine
     ]
     assert await journal.list_subscribers(Topic("acme", "event:paid", "", 9, 10.0)) == []
+
+
+async def test_the_oldest_of_a_tenant_are_dropped_unless_a_reader_has_still_to_read_them(journal):
+    positions = [(await journal.put_occurrence(happened(f"o{n}")))[0] for n in range(4)]
+    await journal.put_occurrence(happened("other", tenant="acme"))
+    await append(journal, commit("w", subscriptions=(subscribed("w", since_at=0.0),)))  # a wait holds nothing back
+    await append(journal, commit("r1", subscriptions=(subscribed(since=positions[2]),)))
+    assert [await journal.count_occurrences("default", most) for most in (3, 9)] == [3, 4]
+    assert await journal.drop_occurrences("default", 2) == 2
+    assert await ids(journal) == ["o2", "o3"]
+    assert await journal.drop_occurrences("default", 9) == 1
+    assert await journal.drop_occurrences("default", 9) == 0
+    assert await ids(journal) == ["o3"]
+    assert [await journal.count_occurrences(tenant, 9) for tenant in ("default", "acme", "nobody")] == [1, 1, 0]
+
+
+async def test_who_listens_is_counted_by_name_and_by_key(journal):
+    rows = [subscribed("r1"), subscribed("r2", key="a"), subscribed("r3", key="a"), subscribed("r4", key="b")]
+    for row in rows:
+        await append(journal, commit(row.run_id, subscriptions=(row,)))
+    counted = [await journal.count_subscribers("default", "event:paid", key) for key in ("", "a", "b", "c", None)]
+    assert counted == [1, 3, 2, 1, 4]
+    assert await journal.count_subscribers("default", "event:paid", "a", 2) == 2
+    assert await journal.count_subscribers("default", "event:sent") == 0
+    assert await journal.count_subscribers("acme", "event:paid") == 0
 
 
 async def test_what_is_old_is_forgotten_unless_a_reader_has_still_to_read_it(journal):

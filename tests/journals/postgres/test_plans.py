@@ -42,7 +42,7 @@ INSERT INTO perdure.triggers
 SELECT CASE n % 500 WHEN 9 THEN 'few' ELSE 'tenant' || n % 5 END, 'trigger' || n, 'x' || n, 0, 'x' || n, 'webhook', 'active', 1, 'w', 'hook' || n, '', NULL, NULL, 0, 0, 0, NULL, ''
 FROM generate_series(1, {RUNS}) n;
 INSERT INTO perdure.occurrences (tenant, topic, key, id, at, body)
-SELECT 'tenant' || n % 5, 'event:' || n % 50, 'key' || n % 1000, 'id' || n, n, '' FROM generate_series(1, {RUNS}) n;
+SELECT CASE n % 500 WHEN 9 THEN 'few' ELSE 'tenant' || n % 5 END, 'event:' || n % 50, 'key' || n % 1000, 'id' || n, n, '' FROM generate_series(1, {RUNS}) n;
 INSERT INTO perdure.subscriptions
 SELECT 'tenant' || n % 5, 'event:' || n % 50, CASE n % 2 WHEN 0 THEN '' ELSE 'key' || n % 1000 END, 'run' || n, 'run' || n || '/wait', n, CASE WHEN n % 100 > 0 THEN 1.0 END, n % 8
 FROM generate_series(1, {RUNS}) n;
@@ -129,6 +129,13 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
         "subscriptions_by_topic",
     ),
     ("prune_occurrences", {"before": 100.0}, "occurrences_by_age"),
+    ("count_occurrences", {"tenant": "few", "most": 10}, "occurrences_by_tenant"),
+    ("drop_occurrences", {"tenant": "few", "most": 10}, "occurrences_by_tenant"),
+    (
+        "count_subscribers",
+        {"tenant": "tenant3", "topic": "event:3", "key": "key3", "most": 10},
+        "subscriptions_by_topic",
+    ),
     ("read_subscriptions", {"run_id": "run77"}, "subscriptions_by_run"),
     ("get_definition", {"definition_hash": "d77"}, "definitions_pkey"),
     ("list_active_runs", {"after": "run00010000", **LIMIT}, "runs_active"),

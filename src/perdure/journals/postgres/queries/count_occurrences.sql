@@ -1,0 +1,7 @@
+SELECT count(*)
+FROM (
+    SELECT position
+    FROM perdure.occurrences
+    WHERE tenant = :tenant
+    LIMIT :most
+) AS found

@@ -1,0 +1,16 @@
+DELETE FROM occurrences
+WHERE position IN (
+    SELECT position
+    FROM occurrences AS old
+    WHERE old.tenant = :tenant
+      AND NOT EXISTS (
+          SELECT 1
+          FROM subscriptions AS s
+          WHERE s.tenant = old.tenant
+            AND s.topic = old.topic
+            AND s.since_at IS NULL
+            AND s.since < old.position
+      )
+    ORDER BY old.position
+    LIMIT :most
+)
