@@ -60,7 +60,7 @@ from perdure.runtime.pruner import DAY, Pruner
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.runs import Runs
 from perdure.runtime.server_time import ServerTime
-from perdure.runtime.source_kinds import SourceKinds
+from perdure.runtime.source_kinds import SourceKinds, list_sources
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.topic_reader import TopicReader
 from perdure.runtime.triggers import Triggers
@@ -123,8 +123,7 @@ class Engine:
         self.vault = vault
         self.clock = clock
         self.registry = registry
-        self.blobs = blobs
-        self.contents = Contents(blobs)
+        self.blobs, self.contents = blobs, Contents(blobs)
         self.library = Library(journal, blobs)
         self.others: Others = "all"
         self.drives_triggers = settings.triggers
@@ -506,7 +505,10 @@ class Engine:
             self.clock,
             worker_id=name,
             queues=(poll_tasks.QUEUE,),
-            types=(poll_tasks.TYPE,),
+            types=(poll_tasks.TYPE,)
+            if self.distributed
+            else None,  # the only worker there is says itself what it lacks
+            list_functions=list_sources,
             concurrency=slots,
             heartbeat_seconds=self._tempo.heartbeat_seconds,
             blobs=self.blobs,

@@ -29,7 +29,7 @@ ORDERS = {
 }
 FIELDS = {
     *("name", "kind", "state", "revision", "trigger_id", "hook", "workflow", "cursor", "next_at", "last_at"),
-    *("waiting", "open", "parked", "failures", "error", "spec"),
+    *("waiting", "open", "parked", "failures", "pauses", "error", "spec"),
 }
 
 

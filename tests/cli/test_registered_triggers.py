@@ -9,7 +9,7 @@ import pytest
 
 from perdure.cli.backend import ask
 from perdure.cli.own_triggers import apply_declared
-from perdure.cli.trigger_output import print_triggers
+from perdure.cli.trigger_output import print_triggers, say_pauses
 from perdure.cli.where import Where
 from tests.attack.test_terminal import HOSTILE, assert_clean
 from tests.waiting import wait_until
@@ -100,6 +100,34 @@ def test_a_list_says_which_trigger_is_in_trouble_and_why(capsys):
     assert "good" not in said.err
 
 
+@pytest.mark.parametrize(
+    ("pauses", "error", "said"),
+    [
+        ([("stocktaking", "ann")], None, "paused by ann: stocktaking; `perdure triggers resume one` lets it go on"),
+        ([("", "")], None, "paused by a user; `perdure triggers resume one` lets it go on"),
+        (
+            [("failures", "trigger")],
+            "see why, then resume it",
+            "see why, then resume it (`perdure triggers resume one`)",
+        ),
+        (
+            [("failures", "trigger"), ("x", "bob")],
+            "see why",
+            "see why (`perdure triggers resume one`); paused by bob: x; `perdure triggers resume one` lets it go on",
+        ),
+    ],
+)
+def test_a_paused_trigger_says_why_and_what_to_do(pauses, error, said):
+    view = {
+        "name": "one",
+        "state": "paused",
+        "pauses": [{"reason": reason, "by": by} for reason, by in pauses],
+        "error": error and {"code": "failures", "message": error},
+    }
+    assert say_pauses(view) == said
+    assert say_pauses({**view, "state": "active"}) == ""
+
+
 @pytest.mark.slow
 def test_next_and_test_know_what_is_registered(applied):
     moments = applied.run("triggers", "next", "nightly", "--since", "2026-03-28", "--count", "2").stdout.splitlines()
@@ -132,6 +160,10 @@ def test_fire_pause_and_resume(applied):
         assert "No process drives triggers now; the run begins when one does." in said.stderr
     paused = applied.json("triggers", "pause", "nightly", "--reason", "tired")
     assert paused["state"] == "paused"
+    assert [one["reason"] for one in paused["pauses"]] == ["tired"]
+    for command in (("list",), ("show", "nightly")):
+        said = applied.run("triggers", *command)
+        assert ": tired; `perdure triggers resume nightly` lets it go on" in said.stdout + said.stderr
     assert applied.run("triggers", "resume", "nightly").stdout.startswith("nightly goes on; next at 20")
     assert applied.json("triggers", "show", "nightly")["state"] == "active"
 
@@ -159,6 +191,9 @@ def test_what_is_parked_is_listed_with_the_reason_and_settled(anywhere):
     listed = anywhere.run("triggers", "items", "parks", "--state", "parked")
     assert "invalid_inputs" in listed.stdout
     assert "perdure triggers requeue parks ITEM" in listed.stderr
+    again = anywhere.run("triggers", "requeue", "parks", "1", code=2).stderr
+    assert "item 1 of parks is parked again: invalid_inputs" in again
+    assert "give it inputs that fit" in again
     assert anywhere.run("triggers", "requeue", "parks", "1", "-i", "id=7").stdout.startswith(
         "parks starts item 1 after all"
     )

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from perdure import engine
+from perdure.access import LOCAL
 from perdure.engine import Engine
 from perdure.kernel.mailbox import run_of_item
 from perdure.runtime.triggers import trigger_id
+from perdure.service import Service
+from perdure.sources import Item, Polled, Source
 from perdure.triggers.declarations import read_data
 from tests.distributed.helpers import Deployment, eventually
 from tests.engine.helpers import check, compiled, transform, workflow
@@ -66,3 +70,32 @@ async def test_a_worker_that_ends_or_dies_leaves_the_poll_to_the_next(deployment
     events = await check(coordinator.journal, ID)
     started = [one.run_id for event in events if event.type == "trigger.started" for one in event.starts]
     assert sorted(started) == sorted(run_of_item(ID, f"[{number}]") for number in range(1, 141))
+
+
+class Parcels(Source, name="test_parcels"):
+    def poll(self, cursor: str | None) -> Polled:
+        return Polled((Item("p1", 1),) if cursor is None else (), "1")
+
+
+async def test_a_custom_source_is_polled_by_a_worker_that_has_it(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+):
+    coordinator = await deployment.coordinator()
+    await coordinator.workflows.register(compiled(workflow(transform("a", "{{ inputs.n }}"), name="report")))
+    poll = {"type": "test_parcels", "every": "1s", "from": "start"}
+    written = {"name": "rows", "workflow": "report", "poll": poll, "inputs": {"n": "{{ item.data }}"}}
+    (trigger,) = read_data(written, 0.0).get_triggers()
+    with monkeypatch.context() as lacking:
+        lacking.setattr(engine, "list_sources", lambda: ())
+        await deployment.worker(QUEUES)
+    assert not (await coordinator.triggers.apply(trigger)).refused
+    triggers = Service(coordinator, LOCAL).triggers
+
+    async def is_told() -> bool:
+        error = (await triggers.get("rows"))["error"]
+        return error is not None and "lacked the source 'test_parcels'; start one with --import" in error["message"]
+
+    await eventually(is_told)
+    await deployment.worker(QUEUES)
+    await idle(coordinator, 1)
+    assert (await triggers.get("rows"))["error"] is None

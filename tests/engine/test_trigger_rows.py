@@ -53,6 +53,7 @@ async def test_the_row_follows_the_trigger(tmp_path):
         await engine.triggers.deliver("orders", [item("a"), item("b")], 1)
         row = await find(engine)
         assert (row.state, row.waiting, row.parked) == ("paused", 2, 0)
+        assert msgspec.json.decode(row.body)["pauses"] == [{"reason": "", "by": ""}]
         assert row.last_at is not None
         await engine.triggers.register("orders", "webhook", {"any": 2}, policy, hook="another")
         assert ((await find(engine)).revision, (await find(engine)).hook) == (2, "h" * 22)

@@ -62,6 +62,12 @@ def signal():
     return run, "a", {"code": "signal", "signal": "go", "until": None}
 
 
+def event():
+    run = start(node("a"))
+    run.suspend("a", Wait(kind="event", name="order.paid", key="o7"))
+    return run, "a", {"code": "event", "event": "order.paid", "key": "o7", "until": None}
+
+
 def waits_for_child():
     run = start({"id": "w", "type": "workflow", "config": {"workflow": "inner"}})
     return run, "w", {"code": "child", "child": child(run, "w")}
@@ -86,7 +92,7 @@ def parked():
     return run, "a", {"code": "parked", "dead_letter_id": "run:a", "error": "broken"}
 
 
-WAITS = [paused, no_worker, queued, retrying, approval, timer, signal, waits_for_child, of_items, delay, parked]
+WAITS = [paused, no_worker, queued, retrying, approval, timer, signal, event, waits_for_child, of_items, delay, parked]
 
 
 @pytest.mark.parametrize("case", [*WAITS, running], ids=lambda case: case.__name__)

@@ -14,6 +14,7 @@ from obstore.store import S3Store
 from perdure import egress
 from perdure.clock import SystemClock
 from perdure.egress.policy import Policy
+from perdure.journal import RunFilter
 from perdure.model.trigger_sources import Folder
 from perdure.runtime.source_kinds import SourceKinds
 from perdure.sources import Item, SourceFailed, SourceRefused
@@ -21,6 +22,8 @@ from perdure.sources.bucket_address import BucketAddress, read_bucket_address
 from perdure.sources.object_folder import PIECE, Fetched, ObjectFolderSource
 from perdure.testing.source_checks import check_source
 from tests.attack.marks import attack
+from tests.engine.helpers import running
+from tests.engine.test_polls import begin, idle
 from tests.servers.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, shared
 from tests.sources.test_sources import Time
 
@@ -274,4 +277,28 @@ async def test_objects_of_a_real_service_are_read(tmp_path, time):
             await wrong.poll(None)
     finally:
         await egress.close()
+        egress.configure(None)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("s3")
+async def test_a_trigger_starts_a_run_for_each_object_by_a_secret_address(tmp_path, monkeypatch):
+    server = shared()
+    store = S3Store(BUCKET, prefix=f"{tmp_path.name}/", **server.options())
+    await obstore.put_async(store, "a.csv", b"1")
+    url = f"s3://{ACCESS_KEY}:{SECRET_KEY}@{BUCKET}/{tmp_path.name}/?endpoint={server.endpoint}&region=us-east-1"
+    monkeypatch.setenv("PERDURE_SECRET_INCOMING", url)
+    egress.configure(Policy.parse("127.0.0.1:*"))
+    folder = {"url": "{{ secrets.INCOMING }}", "every": "1s", "settle": "0s", "from": "start"}
+    try:
+        async with running(tmp_path) as engine:
+            await begin(engine, folder=folder, inputs={"n": "{{ item.url }}"})
+            await idle(engine, 1)
+            await obstore.put_async(store, "b.csv", b"2")
+            await idle(engine, 2)
+            rows = (await engine.journal.list_runs(RunFilter(workflow="report"), limit=10)).items
+            states = [await engine.runs.state(one.run_id) for one in rows]
+            names = sorted(state.inputs["n"] for state in states)
+            assert names == [f"s3://{BUCKET}/{tmp_path.name}/{name}.csv" for name in "ab"]
+    finally:
         egress.configure(None)

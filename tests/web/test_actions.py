@@ -202,6 +202,11 @@ def waits(site):
         "retry": ([again], "retry of credit in 49 min", "Look at it"),
         "timer": ([wait_for("nap", seconds=86_000)], "nap waits for a time, in 23 h", "Look at it"),
         "signal": ([wait_for("paid", signal="paid")], "waits for signal paid", "Signal"),
+        "event": (
+            [wait_for("paid", event="order.paid", key="o 7")],
+            "waits for event order.paid with the key o 7",
+            "Copy the command that sends it",
+        ),
         "join": (
             [wait_for("late", signal="x"), slow, samples.value("j", 1, "late", "busy")],
             "waits for signal x",

@@ -26,7 +26,7 @@ class OpenAsk(View, frozen=True, kw_only=True):
 
 class Obstacle(View, frozen=True, kw_only=True):
     code: str
-    """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
+    """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `event`, `timer`, `delay`, `child`,
     `items`, `asks`, `parked`, `running`, …; for a run also `quarantined`."""
     node: Maybe[str] = UNSET
     """Which node it is, where the reason is that of the run."""
@@ -41,6 +41,9 @@ class Obstacle(View, frozen=True, kw_only=True):
     approval_id: Maybe[str] = UNSET
     dead_letter_id: Maybe[str] = UNSET
     signal: Maybe[str] = UNSET
+    event: Maybe[str] = UNSET
+    key: Maybe[str] = UNSET
+    """The key that the event must have; empty: any."""
     child: Maybe[str] = UNSET
     """The run that it waits for."""
     open: Maybe[int] = UNSET

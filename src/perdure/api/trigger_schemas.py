@@ -9,6 +9,13 @@ from msgspec import UNSET
 from perdure.api.schemas import Error, Maybe, Problem, View
 
 
+class TriggerPause(View, frozen=True, kw_only=True):
+    reason: str
+    """What was said; `failures`, `poison` or `bad_schedule` where the trigger stopped by itself."""
+    by: str
+    """Who did; `trigger`: it stopped by itself."""
+
+
 class Trigger(View, frozen=True, kw_only=True):
     name: str
     kind: str
@@ -32,6 +39,8 @@ class Trigger(View, frozen=True, kw_only=True):
     """How many items could start no run."""
     failures: int
     """How many runs in a row have failed."""
+    pauses: list[TriggerPause]
+    """Why it is paused, and by whom; empty: it is not. It goes on when it is resumed."""
     error: Error | None
     """Why it has stopped by itself."""
     spec: Any

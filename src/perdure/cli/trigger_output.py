@@ -49,8 +49,22 @@ def print_triggers(views: list[View]) -> None:
     ]
     print_table(["trigger", "kind", "state", "workflow", "next", "open", "wait", "parked"], rows, flexible="trigger")
     for one in views:
-        if one["error"]:
-            say(f"{one['name']}: {one['error']['message']}")
+        if said := say_pauses(one) or (one["error"] or {}).get("message", ""):
+            say(f"{one['name']}: {said}")
+
+
+def say_pauses(view: View) -> str:
+    """Why a trigger is paused, and what to do; empty: it is not."""
+    if view["state"] != "paused":
+        return ""
+    said = [
+        f"{view['error']['message']} (`perdure triggers resume {view['name']}`)"
+        if one["by"] == "trigger" and view["error"]
+        else f"paused by {one['by'] or 'a user'}{': ' * bool(one['reason'])}{one['reason']}"
+        for one in view["pauses"]
+    ]
+    by_hand = any(one["by"] != "trigger" for one in view["pauses"])
+    return "; ".join(said) + f"; `perdure triggers resume {view['name']}` lets it go on" * by_hand
 
 
 def print_trigger(view: View, address: str) -> None:
@@ -62,7 +76,7 @@ def print_trigger(view: View, address: str) -> None:
             "trigger": view["name"],
             "kind": view["kind"],
             "state": paint(view["state"]),
-            "error": said,
+            "paused" if view["state"] == "paused" else "error": say_pauses(view) or said,
             "workflow": view["workflow"],
             "revision": str(view["revision"]),
             "address": address,

@@ -26,6 +26,7 @@ FIRST = (
     "paused",
     "retry",
     "signal",
+    "event",
     "timer",
     "delay",
     "child",

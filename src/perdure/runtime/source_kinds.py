@@ -160,6 +160,11 @@ async def _open_custom(spec: Poll) -> Source:
     return made
 
 
+def list_sources() -> tuple[str, ...]:
+    """The names of the custom sources that this process has."""
+    return tuple(sorted({*NAMED, *_list_entries()}))
+
+
 def get_class(name: str) -> type[Source]:
     """The class that a custom source names: one that was imported, or one that an installed distribution brings. Raises
     SourceRefused."""
@@ -167,7 +172,7 @@ def get_class(name: str) -> type[Source]:
     if found is None:
         entry = _list_entries().get(name)
         if entry is None:
-            known = ", ".join(sorted({*NAMED, *_list_entries()})) or "none"
+            known = ", ".join(list_sources()) or "none"
             message = f"there is no source {name!r} here (known: {known}); install it, or give the module with --import"
             raise SourceRefused(message)
         try:

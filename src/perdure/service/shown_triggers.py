@@ -39,6 +39,7 @@ def trigger_view(row: TriggerRow, ended: Mapping[str, Collection[str]], *, may_s
         "open": max(0, row.open - len(ended.get(row.trigger_id, ()))),
         "parked": row.parked,
         "failures": body["failures"],
+        "pauses": body.get("pauses", []),
         "error": None if row.error is None else msgspec.json.decode(row.error),
         "spec": body["spec"],
     }

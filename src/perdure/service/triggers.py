@@ -267,7 +267,18 @@ class Triggers:
             await self._decide(
                 name, lambda: self._triggers.settle(name, number, "again", key=key, inputs=given, **about)
             )
+            await self._refuse_parked(row, number)
         return await self._view(await self._get(name, tenant))
+
+    async def _refuse_parked(self, row: TriggerRow, number: int) -> None:
+        """Say why an item that was to start its run is parked again."""
+        parked = (await self._load(row)).parked.get(number)
+        if parked is not None:
+            message = f"item {number} of {row.name} is parked again: {parked.error.code}: {parked.error.message}"
+            raise Invalid(
+                f"{message}; give it inputs that fit, or mend the workflow or the trigger first",
+                [Trouble("inputs", parked.error.code, message)],
+            )
 
     async def discard(self, name: str, number: int, *, tenant: str | None = None) -> View:
         """Give a parked item up."""

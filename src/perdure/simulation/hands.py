@@ -38,8 +38,8 @@ class SimWorker(Worker):
         self._host_process = process
 
     def _functions(self) -> tuple[str, ...]:
-        """The functions that the workflows of the simulator call."""
-        return ("work",)
+        """The functions that the workflows of the simulator call, and the source that its trigger polls."""
+        return ("work", "list")
 
     def _make_threads(self, loop: asyncio.AbstractEventLoop) -> ThreadPool:
         return SimThreads(self._world, loop, self._concurrency, self.worker_id)

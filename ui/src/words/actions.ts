@@ -164,6 +164,8 @@ export const words = {
     paused: (by: string, reason: string) => `paused${by ? ` by ${by}` : ""}${reason ? `: ${reason}` : ""}`,
     retry: (node: string) => `retry of ${node}`,
     signal: (name: string) => `waits for signal ${name}`,
+    event: (name: string, key: string) => `waits for event ${name}${key ? ` with the key ${key}` : ""}`,
+    sendEvent: "Copy the command that sends it",
     timer: (node: string) => `${node} waits for a time,`,
     child: (node: string, run: string) => `${node} waits for run ${run}`,
     openChild: "Open that run",

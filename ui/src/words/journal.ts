@@ -31,6 +31,7 @@ export const said = {
   waits: {
     approval: "for a person",
     signal: "for a signal",
+    event: "for an event",
     timer: "for a time",
     delay: "for a time",
     child: "for a child run",

@@ -120,6 +120,7 @@ from perdure.client.views.trigger_views import (
     TriggerFired,
     TriggerItem,
     TriggerMoment,
+    TriggerPause,
     TriggerTested,
 )
 from perdure.client.views.usage_views import Limits, RunUsage, Usage
@@ -235,6 +236,7 @@ __all__ = [
     "TriggerFired",
     "TriggerItem",
     "TriggerMoment",
+    "TriggerPause",
     "TriggerTested",
     "Turn",
     "TurnCall",

@@ -29,7 +29,7 @@ class OpenAsk(TypedDict):
 
 class Obstacle(TypedDict):
     code: str
-    """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `timer`, `delay`, `child`,
+    """What holds a node up: `dependencies`, `queued`, `no_worker`, `paused`, `retry`, `approval`, `signal`, `event`, `timer`, `delay`, `child`,
     `items`, `asks`, `parked`, `running`, …; for a run also `quarantined`."""
     node: NotRequired[str]
     """Which node it is, where the reason is that of the run."""
@@ -44,6 +44,9 @@ class Obstacle(TypedDict):
     approval_id: NotRequired[str]
     dead_letter_id: NotRequired[str]
     signal: NotRequired[str]
+    event: NotRequired[str]
+    key: NotRequired[str]
+    """The key that the event must have; empty: any."""
     child: NotRequired[str]
     """The run that it waits for."""
     open: NotRequired[int]

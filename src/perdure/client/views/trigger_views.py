@@ -10,6 +10,13 @@ from typing import Any, Literal, NotRequired, TypedDict
 from perdure.client.views.general import Error, Problem
 
 
+class TriggerPause(TypedDict):
+    reason: str
+    """What was said; `failures`, `poison` or `bad_schedule` where the trigger stopped by itself."""
+    by: str
+    """Who did; `trigger`: it stopped by itself."""
+
+
 class Trigger(TypedDict):
     name: str
     kind: str
@@ -33,6 +40,8 @@ class Trigger(TypedDict):
     """How many items could start no run."""
     failures: int
     """How many runs in a row have failed."""
+    pauses: list[TriggerPause]
+    """Why it is paused, and by whom; empty: it is not. It goes on when it is resumed."""
     error: Error | None
     """Why it has stopped by itself."""
     spec: Any

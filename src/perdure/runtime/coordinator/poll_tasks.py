@@ -12,6 +12,7 @@ from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import render
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
+from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.receivers import is_poll
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error
@@ -24,7 +25,7 @@ POLLED = ("table", "folder", "stream", "poll")
 """The kinds of triggers that workers poll."""
 _MANNER = ("every", "settle", "from", "reread", "notify")
 """What says how a source is read, and not which items it has."""
-_SECRETS = ("database", "redis", "config")
+_SECRETS = ("database", "redis", "url", "config")
 """The keys of a source in which a secret may stand."""
 _NOBODY = Run("", "")
 
@@ -52,6 +53,11 @@ def is_poll_at(state: State, address: Address) -> bool:
     return activation is not None and is_poll(state, activation)
 
 
+def custom_source(box: Mailbox) -> str:
+    """The name of the source that a worker must have to poll; empty: every worker has it."""
+    return str(dict(box.spec.get("source") or {}).get("type", "")) if box.kind == "poll" else ""
+
+
 def make_poll(state: State, activation: Activation, address: Address, incarnation: int) -> Task | c.Fail:
     box = state.triggers[address.node]
     source = dict(box.spec["source"])
@@ -71,6 +77,7 @@ def make_poll(state: State, activation: Activation, address: Address, incarnatio
         address,
         tenant=state.tenant,
         type=TYPE,
+        function=custom_source(box),
         config=config,
         queue=QUEUE,
         idempotency_key=address.idempotency_key(activation.undone),

@@ -25,7 +25,7 @@ from perdure.kernel.state import State
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.inbox import Need
 from perdure.runtime.coordinator.messages import Asked
-from perdure.runtime.coordinator.poll_tasks import queue_of
+from perdure.runtime.coordinator.poll_tasks import TYPE, custom_source, is_poll_at, queue_of
 from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_claim
 
 logger = logging.getLogger("perdure.roster")
@@ -90,8 +90,11 @@ class Roster:
         for activation in sorted_by_schedule(state, NodeState.HELD):
             if activation.reason == "no_worker":
                 node = state.pinned(activation)
-                queue = queue_of(state, state.address(activation), node.queue)
-                need = Need(queue, node.type, self._coordinator.renderer.function_of(node.type, node.config))
+                address = state.address(activation)
+                function = self._coordinator.renderer.function_of(node.type, node.config)
+                if is_poll_at(state, address):
+                    function = custom_source(state.triggers[node.id])
+                need = Need(queue_of(state, address, node.queue), node.type, function)
                 self._held.setdefault(need, {}).setdefault(state.run_id, set()).add(node.id)
 
     def has_others(self, need: Need, worker: str) -> bool:
@@ -200,7 +203,7 @@ def _describe(need: Need, workers: list[WorkerSeen]) -> str:
     lacked = f"the node type {need.type!r}"
     if need.function and any(need.type in beat.types for beat in there):
         there = [beat for beat in there if need.type in beat.types]
-        lacked = f"the function {need.function!r}"
+        lacked = f"the {'source' if need.type == TYPE else 'function'} {need.function!r}"
     names = ", ".join(
         f"{beat.worker} (process {beat.pid} on {beat.host})" if beat.host else beat.worker for beat in there[:3]
     )

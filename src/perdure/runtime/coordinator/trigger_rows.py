@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from perdure.kernel.state import State
 from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error
+from perdure.runtime.coordinator.poll_tasks import custom_source
 
 _LIFE = re.compile(r"trigger~x[0-9a-f]+\.([0-9]{1,9})")
 LONGEST_CURSOR = 1000
@@ -44,7 +46,7 @@ def trigger_row(state: State) -> TriggerRow | None:
         open=len(box.open),
         parked=len(box.parked),
         error=None if error is None else msgspec.json.encode(error),
-        body=msgspec.json.encode({"spec": show(box.spec), "failures": box.failures, "received": box.position}),
+        body=msgspec.json.encode(_body_of(state, box)),
     )
 
 
@@ -62,10 +64,17 @@ def _state_of(state: State, box: Mailbox) -> str:
     return "done" if box.kind == "schedule" and timer_of(NODE) not in state.timers else "active"
 
 
+def _body_of(state: State, box: Mailbox) -> dict[str, Any]:
+    body: dict[str, Any] = {"spec": show(box.spec), "failures": box.failures, "received": box.position}
+    if state.state is RunState.PAUSED:
+        body["pauses"] = [{"reason": reason, "by": by} for reason, by in sorted(state.pauses.items())]
+    return body
+
+
 def _error_of(state: State, box: Mailbox) -> Error | None:
     """Why the trigger has stopped by itself, or why its source could not be polled the last time."""
     said = {
-        "failures": f"{box.failures} runs in a row have failed",
+        "failures": f"{box.failures} runs in a row have failed: see why, then resume the trigger",
         "poison": f"{len(box.parked)} items could start no run: requeue or discard them, then resume the trigger",
         "bad_schedule": "the schedule has no moments that can be found: change it, then resume the trigger",
     }
@@ -76,6 +85,9 @@ def _error_of(state: State, box: Mailbox) -> Error | None:
     if polling is None:
         return None
     if polling.state is NodeState.HELD and polling.reason == "no_worker":
+        if (name := custom_source(box)) and polling.detail.endswith(repr(name)):
+            message = f"{polling.detail}; start one with --import MODULE, or install what has it"
+            return Error("no_worker", f"nobody polls: {message}")
         message = "nobody polls: start `perdure worker`, or one that has triggers among its --queues"
         return Error("no_worker", message)
     return polling.error

@@ -92,32 +92,32 @@ class Worker:
         process: tuple[str, int] = ("", 0),
         device: str = "",
         streams: Streams | None = None,
+        list_functions: Callable[[], tuple[str, ...]] = functions.names,
     ) -> None:
         """`types`: the node types this worker takes, of `task` only the functions this process has; None takes every
         task, for the only worker there is. `heartbeat_in_thread=False` beats on the loop and by the clock, for
         simulation. `tells_starts`: an attempt that has run for a moment is told before the next beat is due. `process`:
-        host and process id, for people. `device`: what handlers find as `ctx.device`. Without `streams` tasks that stream fail."""
+        host and process id, for people. `device`: what handlers find as `ctx.device`. Without `streams` tasks that stream fail.
+        `list_functions`: what this worker has, by the names that tasks ask for."""
         if not 1 <= concurrency <= MOST_SLOTS:
             raise ValueError(f"expected concurrency between 1 and {MOST_SLOTS:,}, got {concurrency}")
         if claims is not None and claims.slots < concurrency:
             raise ValueError(f"expected claims for {concurrency} slots, got {claims.slots}")
         self.worker_id = worker_id
-        self._transport = transport
-        self._registry = registry
+        self._transport, self._registry = transport, registry
         self._clock = clock
         self._queues = tuple(queues)
         self._types = None if types is None else tuple(types)
         self._concurrency = concurrency
         self._heartbeat_seconds = heartbeat_seconds
         self._claims = claims
-        self._blobs = blobs
-        self._vault = vault
+        self._blobs, self._vault = blobs, vault
         self._keep_line = keep_line
-        self._grace_seconds = grace_seconds
-        self._unwind_seconds = unwind_seconds
+        self._grace_seconds, self._unwind_seconds = grace_seconds, unwind_seconds
         self._heartbeat_in_thread = heartbeat_in_thread
         self._tells_starts = tells_starts
         self._process, self._device, self._streams = process, device, streams
+        self._list_functions = list_functions
         self._shared: SharedValues | None = None
         self._lacking: dict[str, None] = {}
         """Functions this process cannot import, oldest first: it is given none while another worker may have them."""
@@ -279,7 +279,7 @@ class Worker:
         return types if shared is None else tuple(name for name in types if not shared.is_failing(opener_name(name)))
 
     def _functions(self) -> tuple[str, ...]:
-        return functions.names()
+        return self._list_functions()
 
     @property
     def running(self) -> tuple[str, ...]:

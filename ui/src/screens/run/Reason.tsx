@@ -85,6 +85,14 @@ function Held({ store, first }: { store: RunStore; first: Obstacle }) {
           <Look node={node} />
         </Line>
       );
+    case "event":
+      return (
+        <Line>
+          <Foreign text={text.event(first.event ?? "", first.key ?? "")} />
+          <CopyButton text={sendCommand(first.event ?? "", first.key ?? "")} label={text.sendEvent} />
+          <Look node={node} />
+        </Line>
+      );
     case "retry":
     case "timer":
     case "delay":
@@ -124,6 +132,10 @@ function Held({ store, first }: { store: RunStore; first: Obstacle }) {
       );
     }
   }
+}
+
+function sendCommand(event: string, key: string): string {
+  return `perdure events send ${quote(event)} 'PAYLOAD'${key ? ` --key ${quote(key)}` : ""}`;
 }
 
 function Asked({ approvalId, node }: { approvalId: string; node: string }) {
