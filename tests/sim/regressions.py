@@ -84,6 +84,7 @@ FOUND: dict[int, str] = {
     96039: "of the checker: a winner was done again, and its loser was not (E2)",
     641693: "the same, in a child",
     463014: "of the simulator: a worker began before what the process before it had left was resumed (rule 29)",
+    464369: "an iteration that was over was done again by a patch, on a token whose edge was gone (E2)",
     12000048: "of the simulator: what happened on a topic after its trigger was deleted was taken for lost (TG3)",
     12000057: "the same",
     12000090: "the same",

@@ -42,8 +42,9 @@ def fire(model: Model, act: Act) -> None:
         model.tokens -= act.tokens
         act.tokens = 0
         act.fired = True
-        act.graph = model.governing(act.node, act.scope)
-        if (node := model.graphs[act.graph].nodes.get(act.node)) is not None and node.join.cancel_rest:
+        governing = model.governing(act.node, act.scope)
+        act.graph = max(act.graph, governing)
+        if (node := model.graphs[governing].nodes.get(act.node)) is not None and node.join.cancel_rest:
             model.races.append(act.key)
 
 
@@ -224,6 +225,7 @@ def advanced(model: Model, event: LoopAdvanced) -> None:
     run.iteration, run.status, run.cause = event.iteration, "open", None
     if not run.scope:
         run.graph = len(model.graphs) - 1
+        run.began = (*run.began, (run.iteration, run.graph))
     graph = model.graphs[run.graph]
     name = graph.heads.get(event.node)
     if name is None:

@@ -141,6 +141,8 @@ class Loop(msgspec.Struct, kw_only=True):
     node: str
     scope: Scope
     graph: int
+    began: tuple[tuple[int, int], ...] = ()
+    """The graphs of its iterations, each with the first iteration that began with it."""
     iteration: int = 1
     status: str = "open"
     cause: Key | None = None
@@ -256,8 +258,7 @@ class Model:
     # -- activations ---------------------------------------------------------------------------------------------------
 
     def governing(self, node: str, scope: Scope) -> int:
-        """The index of the graph an activation lives by: inside a loop, the one its outermost iteration began with; once
-        that is over, the last one that has the node there."""
+        """The index of the graph an activation lives by: inside a loop, the one its outermost iteration began with."""
         last = len(self.graphs) - 1
         if not scope or not last:
             return last
@@ -265,7 +266,8 @@ class Model:
             loops = self.graphs[index].loops.get(node)
             if loops:
                 run = self.loops.get((loops[0], ()))
-                return run.graph if run is not None and run.iteration == scope[0] else index
+                began = [graph for first, graph in run.began if first <= scope[0]] if run is not None else []
+                return began[-1] if began else index
         return last
 
     def graph_of(self, act: Act) -> Graph:
@@ -310,7 +312,7 @@ class Model:
             if scope:
                 outer = self.loops.get((self.graph.loops[node][0], ()))
                 graph = outer.graph if outer is not None else graph
-            run = self.loops[(node, scope)] = Loop(node=node, scope=scope, graph=graph)
+            run = self.loops[(node, scope)] = Loop(node=node, scope=scope, graph=graph, began=((1, graph),))
         return run
 
     def around(self, act: Act) -> list[Loop]:

@@ -230,7 +230,8 @@ def patched(model: Model, event: e.RunPatched) -> None:
                 _forget_moved(model, edge)
                 _resolve_new(model, edge)
     for act in list(model.acts.values()):
-        if event.mends and act.state == "pending" and act.fired and act.item is None:
+        done_anew = bool(act.scope) and act.attempt > 0
+        if event.mends and act.state == "pending" and (act.fired or done_anew) and act.item is None:
             if act.node in graph.nodes:
                 act.graph = len(model.graphs) - 1
             continue

@@ -166,8 +166,8 @@ def waits_for(state: State, activation: Activation) -> list[int]:
         return [source for source, status in activation.edges.items() if status in (TAKEN, ERROR)]
     if not activation.scope or activation.state is not N.PENDING:
         return []
-    ir = state.irs[activation.ir]
-    sources = [ir.edges[number].source for number in state.pinned(activation).edges_in]
+    ir = state.irs[state.iteration_ir(activation.scope, activation.node)]
+    sources = [ir.edges[number].source for number in state.governing(activation).edges_in]
     return [source for source in sources if activation.edges.get(source, TAKEN) in (TAKEN, ERROR)]
 
 
@@ -250,8 +250,9 @@ def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, A
         return  # how a loop was left is not decided anew
     state.drop(state.entered, (edge.source, edge.target, prefix))
     state.edit(target)
-    target.ir = state.iteration_ir(target.scope, target.node)
-    now = {state.irs[target.ir].edges[n].source for n in state.node_in(target.ir, target.node).edges_in}
+    governing = state.iteration_ir(target.scope, target.node)
+    target.ir = max(target.ir, governing)  # what was mended stays so
+    now = {state.irs[governing].edges[n].source for n in state.node_in(governing, target.node).edges_in}
     for source in sorted(target.edges):
         if source == edge.source or source not in now:  # an edge that a patch removed no longer decides anything
             uncount(state, target, source)

@@ -21,9 +21,9 @@ def _loop_advanced(state: State, event: e.LoopAdvanced) -> None:
     hop = state.activations[run.cause].hop
     state.edit(run)
     drop_members(state, run)
+    if not run.scope and run.ir != len(state.irs) - 1:
+        run.before, run.ir = (*run.before, (run.iteration, run.ir)), len(state.irs) - 1
     run.iteration, run.status, run.cause = event.iteration, "open", None
-    if not run.scope:
-        run.ir = len(state.irs) - 1
     head = state.edit(head_of(state, run))
     head.hop = max(head.hop, hop + 1)
 

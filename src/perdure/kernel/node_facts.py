@@ -95,7 +95,7 @@ def _schedule(state: State, event: e.Event, place: e.NodeScheduled | e.Place, af
 def _ready(state: State, activation: Activation, event: e.Event) -> None:
     """Fix the inputs and the pinned definition of an activation whose join fired."""
     if not activation.fired:
-        activation.ir = state.iteration_ir(activation.scope, activation.node)
+        activation.ir = max(activation.ir, state.iteration_ir(activation.scope, activation.node))  # it may be mended
         fire(state, activation)
         activation.scheduled_seq = event.seq
     activation.guarded = True

@@ -39,7 +39,7 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
             _resolve_new(state, edge)
     after = {(edge.source, edge.target) for edge in new.edges}
     for activation in in_order(state):
-        if mends and runs_again(activation):
+        if mends and (runs_again(activation) or _is_done_anew(activation)):
             if new.nodes[activation.node] is not None:  # removed before, it runs by what its iteration had
                 state.edit(activation).ir = len(state.irs) - 1
             continue
@@ -86,6 +86,12 @@ def _forget_moved(state: State, edge: Edge) -> None:
 def runs_again(activation: Activation) -> bool:
     """Whether a retry made the activation ready: its join has fired, and its inputs stay. Items follow their map."""
     return activation.state is N.PENDING and activation.fired and activation.item < 0
+
+
+def _is_done_anew(activation: Activation) -> bool:
+    """Whether the activation ran in an iteration, and a retry does it again when its join, as that iteration has it, fires."""
+    ran = activation.attempt > 0 and activation.state is N.PENDING and activation.item < 0
+    return ran and bool(activation.scope) and not activation.fired
 
 
 def _resolve_new(state: State, edge: Edge) -> None:

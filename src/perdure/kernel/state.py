@@ -153,6 +153,8 @@ class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     loop: int
     scope: Scope = ()
     ir: int = 0
+    before: tuple[tuple[int, int], ...] = ()
+    """The IRs of iterations before a patch, each with the last iteration that began with it."""
     iteration: int = 1
     status: Literal["open", "closing", "draining", "ended"] = "open"
     ended_seq: int = 0
@@ -415,8 +417,8 @@ class State(msgspec.Struct, kw_only=True):
         return self.find(address.node, address.scope, address.item)
 
     def iteration_ir(self, scope: Scope, node: int) -> int:
-        """The IR that governs an activation: inside a loop, the one its outermost iteration began with (rule 39). For an
-        iteration that is over it is the last one that has the node there: a patch may have removed it since."""
+        """The IR that governs an activation: inside a loop, the one its outermost iteration began with, also when that is
+        over and something in it is done again (rule 39)."""
         latest = len(self.irs) - 1
         if not scope or not latest:
             return latest
@@ -425,7 +427,9 @@ class State(msgspec.Struct, kw_only=True):
             found = nodes[node] if node < len(nodes) else None
             if found is not None and found.loops:
                 run = self.loops.get((found.loops[0], ()))
-                return run.ir if run is not None and run.iteration == scope[0] else ir
+                if run is None:
+                    return ir
+                return next((before for last, before in run.before if scope[0] <= last), run.ir)
         return latest
 
     def loop_runs(self, activation: Activation) -> list[LoopRun]:

@@ -9,8 +9,9 @@ from perdure.kernel import settle
 from perdure.kernel.causal_past import find_lacking
 from perdure.kernel.explain import explain
 from perdure.kernel.values import Error
-from tests.kernel.driver import Run
-from tests.kernel.rules.graphs import UNDO, child, end_child, node, start, undone
+from tests.kernel.driver import Run, compiled
+from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, child, end_child, node, start, undone, violations
+from tests.kernel.rules.test_patches import patch
 
 READS_A = {
     "type": "conditional",
@@ -173,6 +174,78 @@ def test_rule_26_a_looping_outcome_waits_too_and_its_iteration_with_it():
     run.complete("h", {"more": False}, (2,))
     run.complete("x", None, (2,))
     assert run.state_of("z") == "queued"
+
+
+UNDONE = {"on_failure": {"compensate": True}}
+LOOPING = {"compensator": UNDO, "loop": again("h")}
+BODY = (node("h", compensator=UNDO), node("m", "h"), node("f"))
+CHANGES = {
+    "an edge is gone": (*BODY, node("x", "h", **LOOPING)),
+    "the other edge is gone": (*BODY, node("x", "m", **LOOPING)),
+    "a node comes before it": (*BODY, node("p", "h"), node("x", "m", "h", "p", **LOOPING)),
+    "a node comes between": (*BODY, node("p", "m"), node("x", "p", "h", **LOOPING)),
+    "a node outside comes before it": (*BODY, node("e"), node("x", "m", "h", "e", **LOOPING)),
+    "another join": (*BODY, node("x", "m", "h", join="any", **LOOPING)),
+}
+
+
+def undo_in_a_loop(run: Any, scope: tuple[int, ...]) -> None:
+    """The run fails, and what it did in this iteration is undone but for `m`."""
+    run.fail("f", retryable=False)
+    for activation in list(run.state.activations.values()):
+        if activation.state == "queued":
+            run.withdraw(run.state.name(activation.node), activation.scope)
+    for name in ("x", "h"):
+        if run.state_of(name, scope) == "completed":
+            run.begin(name, scope, undo=True)
+            run.complete(name, None, scope, undo=True)
+    assert run.status == "failed"
+
+
+@pytest.mark.parametrize("when", ["before", "after", "with"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_rule_39_an_iteration_that_is_over_is_done_again_by_the_definition_it_began_with(change, when):
+    """`x` began before `h` was done again, on a token whose edge was gone (seed 464369), or waited for ever for one that
+    its iteration never had."""
+    new = CHANGES[change]
+    run = start(*BODY, node("x", "m", "h", **LOOPING), **UNDONE)
+    run.complete("h", None, (1,))
+    run.complete("m", None, (1,))
+    run.complete("x", AGAIN, (1,))
+    if when == "before":
+        patch(run, *new, **UNDONE)
+    undo_in_a_loop(run, (1,))
+    run.tell(c.Retry, **({"ir": compiled(*new, **UNDONE)} if when == "with" else {}))
+    if when == "after":
+        patch(run, *new, **UNDONE)
+    assert run.refused is None
+    assert (run.state_of("h", (1,)), run.state_of("x", (1,))) == ("queued", "pending")
+    run.complete("h", None, (1,))
+    assert run.state_of("x", (1,)) == "queued"
+    while sent := [a for a in run.state.activations.values() if a.state == "queued"]:
+        run.complete(run.state.name(sent[0].node), DONE, sent[0].scope)
+    assert run.status == "completed"
+    assert violations(run) == []
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_rule_26_what_is_done_again_in_a_loop_is_done_as_mended(closed):
+    """Also where its join is decided anew, in this generation and in those after it."""
+    new = {"function": "m:new"}
+    run = start(*BODY, node("x", "m", "h", **LOOPING), **UNDONE)
+    run.complete("h", None, (1,))
+    run.complete("m", None, (1,))
+    if closed:
+        run.complete("x", AGAIN, (1,))
+    undo_in_a_loop(run, (1,))
+    run.tell(c.Retry, ir=compiled(*BODY, node("x", "m", "h", config=new, **LOOPING), **UNDONE))
+    run.complete("h", None, (1,))
+    assert run.state.pinned(run.get("x", (1,))).config == new
+    undo_in_a_loop(run, (1,))
+    run.tell(c.Retry)
+    run.complete("h", None, (1,))
+    assert (run.state_of("x", (1,)), run.state.pinned(run.get("x", (1,))).config) == ("queued", new)
+    assert violations(run) == []
 
 
 def test_a_decision_does_not_look_at_everything_that_waits_for_something_else(monkeypatch):
