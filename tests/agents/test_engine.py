@@ -253,7 +253,9 @@ def problems(*entries: Any, **more: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ("search_tools", "'search_tools' is not built yet"),
+        ("patch_workflow", "'patch_workflow' is not built yet"),
+        ({"search_tools": {"allow": ["x"]}}, "allow"),
+        ({"function": "crm:use_tool", "effect": "read"}, "give this one another 'name'"),
         ({"execute_pipeline": {"origins": ["https://a.example/x"]}}, "is no origin"),
         ({"execute_pipeline": {"origin": []}}, "unknown key 'origin'"),
         ("delegate_to_agent", "needs the agents it may delegate to"),

@@ -56,7 +56,7 @@ def told_in(request: Any) -> list[str]:
     return [part.text for part in request.messages[-1].parts]
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
 
 

@@ -11,8 +11,11 @@ import pytest
 from perdure import invariants
 from perdure.agents.call_guard import Wish, decide
 from perdure.agents.own_tools import bind, find_misuse, read_own
-from perdure.agents.toolbox import find_tools, read_tools
+from perdure.agents.tool import Tool
+from perdure.agents.tool_search import search_tools
+from perdure.agents.toolbox import check_tools, find_tools, read_tools
 from perdure.agents.transcript import read_turns
+from perdure.agents.transcript_view import Open, guarded
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.model.labels import Label
 from tests.agents.desk import Journal, tools, work
@@ -33,7 +36,13 @@ def total(rows: list[dict[str, Any]]) -> int:
     return sum(row["price"] for row in rows)
 
 
-ORDERS, TOTAL = tools(orders, total)
+def post(to: str) -> str:
+    """Sends letters on paper."""
+    did[f"post {to}"] += 1
+    return f"sent to {to}"
+
+
+ORDERS, TOTAL, POST = tools(orders, total, post)
 READS = ({"function": ORDERS, "effect": "read"}, {"function": TOTAL, "effect": "read"})
 API = {"execute_pipeline": {"origins": ["https://api.example"]}}
 SORT: list[dict[str, Any]] = [{"step": "table_sort", "field": "price", "order": "desc"}, {"step": "top_k", "k": 2}]
@@ -53,6 +62,8 @@ def handle(name: str) -> dict[str, str]:
 
 
 def child_of(ask: dict[str, Any]) -> Any:
+    if ask["kind"] == "approval":
+        return {"decision": "approve", "decided_by": "ann", "comments": "", "data": None}
     return {"state": "completed", "output": {"by": ask["workflow"], **ask["inputs"]}, "error": None}
 
 
@@ -67,13 +78,16 @@ LONG: list[dict[str, Any]] = [
             call("read_handle", handle="h1.0", path="199", limit=1),
         ],
     },
+    {"when": {"turn": 3}, "calls": [call("search_tools", query="send a letter")]},
+    {"when": {"turn": 4}, "calls": [call("use_tool", name="post", arguments={"to": "ann"})]},
     {"say": "done"},
 ]
 
 
 def long_agent() -> dict[str, Any]:
     delegate = {"delegate_to_agent": {"agents": ["researcher", "code_interpreter"], "budget": {"usd": 0.5}}}
-    return agent(*READS, "execute_pipeline", delegate)
+    post = {"function": POST, "effect": "send", "idempotent": True}
+    return agent(*READS, "execute_pipeline", delegate, "search_tools", post)
 
 
 def spoken(journal: Journal) -> list[Any]:
@@ -91,27 +105,28 @@ async def test_a_large_value_goes_from_tool_to_tool_without_passing_through_the_
     assert summed == sum((number * 37) % 101 for number in range(200))
     assert delegated == {"state": "completed", "output": {"by": "researcher", "n": 1, "task": "Look."}}
     assert part["id"] == 199
-    [ask] = journal.asks
+    ask, asked = journal.asks
+    assert asked["shown"]["tool"] == "post"  # another agent wrote to it
     assert (ask["workflow"], ask["budget"]) == ("researcher", {"usd": 500_000, "calls": 3})
     assert len(journal.steps["t1.0"]["value"]) == 200
-    assert [tool.name for tool in model.seen[0].prefix.tools][-1] == "read_handle"
+    assert [tool.name for tool in model.seen[0].prefix.tools][-2:] == ["read_handle", "use_tool"]
 
 
 async def test_a_crash_at_any_moment_repeats_no_call_of_these_tools_that_was_kept():
     with ScriptedModel(LONG) as model:
         _, journal = await work(long_agent(), child_of)
         whole, said = journal.points, spoken(journal)
-        assert dict(did) == {"orders 2026": 1, "total": 1}
+        assert dict(did) == {"orders 2026": 1, "total": 1, "post ann": 1}
         for point in range(1, whole + 1):
             did.clear()
             model.seen.clear()
             journal = Journal(point)
             await work(long_agent(), child_of, journal)
             assert spoken(journal) == said, point
-            assert len(model.seen) <= 4, point
+            assert len(model.seen) <= 6, point
             assert set(did.values()) <= {1, 2}, point
-            assert sum(did.values()) <= 3, point
-            assert {ask["content"] for ask in journal.asks} == {journal.asks[0]["content"]}
+            assert sum(did.values()) <= 4, point
+            assert len({ask["content"] for ask in journal.asks}) == 2, point
 
 
 async def test_what_a_pipeline_cannot_do_is_told_before_anything_is_done():
@@ -213,6 +228,57 @@ async def test_a_value_that_is_too_large_to_be_read_is_not_approved_unseen():
         _, journal = await work(agent(strange, sends, "execute_pipeline"), child_of)
     assert "a person is shown" in told_in(model.seen[2])[0]
     assert (journal.asks, did["total"]) == ([], 0)
+
+
+async def test_tools_behind_search_are_found_and_used_under_the_same_guard():
+    strange = {"function": ORDERS, "effect": "read", "returns": "untrusted"}
+    rules: list[dict[str, Any]] = [
+        {
+            "when": {"turn": 1},
+            "calls": [
+                call("search_tools", query="letters", limit=1),
+                call("search_tools", query="?!"),
+                call("use_tool", name="nothing", arguments={}),
+                call("use_tool", name="use_tool", arguments={"name": "post", "arguments": {"to": "ann"}}),
+                call("use_tool", name="post", arguments={"too": 1}),
+                call("use_tool", name="orders", arguments={"year": 1}),
+            ],
+        },
+        {"when": {"turn": 2}, "calls": [call("use_tool", name="post", arguments={"to": "ann"})]},
+        {"say": "done"},
+    ]
+    config = agent("search_tools", strange, {"function": POST, "effect": "send"})
+    with ScriptedModel(rules) as model:
+        _, journal = await work(config, lambda ask: {"decision": "reject", "comments": "", "data": None})
+    assert [tool.name for tool in model.seen[0].prefix.tools] == ["search_tools", "use_tool"]
+    found, none, unknown, nested, misfit, _ = told_in(model.seen[1])
+    [hit] = json.loads(found)
+    assert (hit["name"], hit["effect"], list(hit["parameters"]["properties"])) == ("post", "send", ["to"])
+    assert none == "[]"
+    assert "There is no tool 'nothing'" in unknown
+    assert "it calls another tool" in nested
+    assert "'to'" in misfit or "too" in misfit
+    [ask] = journal.asks
+    assert (ask["shown"]["tool"], ask["shown"]["arguments"]) == ("post", {"to": "ann"})
+    assert dict(did) == {"orders 1": 1}
+    [turn] = [one for one in read_turns(journal.steps) if one.number == 2]
+    assert [made and (made.tool, made.denied) for made in turn.made] == [("post", True)]
+    assert [one["tool"] for one in guarded(journal.steps, Open())][-2:] == ["orders", "post"]
+
+
+def test_an_agent_may_have_many_tools_if_it_searches():
+    many = [{"function": f"crm:f{number}", "effect": "read"} for number in range(100)]
+    assert any("found by search" in message for _, message in check_tools({"tools": many}))
+    assert list(check_tools({"tools": ["search_tools", *many]})) == []
+
+
+def test_names_weigh_more_than_descriptions_and_those_more_than_parameters():
+    by_name = Tool("refund_order", "function", description="x")
+    by_words = Tool("a", "function", description="Gives a refund.")
+    by_parameter = Tool("b", "function", schema={"properties": {"refund": {"description": "y"}}})
+    other = Tool("c", "function", description="Lists things.")
+    found = search_tools([other, by_parameter, by_words, by_name], "refunds of an order")
+    assert [one["name"] for one in found] == ["refund_order", "a", "b"]
 
 
 def test_a_tool_of_perdure_is_named_without_more():

@@ -70,7 +70,7 @@ def make_plan(config: dict[str, Any], ctx: Any) -> Plan:
     request = Request(
         model=config["model"],
         prefix=Prefix(
-            tools=tuple(Offered(tool.name, tool.description, tool.schema) for tool in tools),
+            tools=tuple(Offered(tool.name, tool.description, tool.schema) for tool in tools if not tool.hidden),
             system="\n\n".join(one for one in said if one),
         ),
         messages=(Message("user", (Text(_text(config["prompt"] if "prompt" in config else config["goal"])),)),),

@@ -3,6 +3,7 @@
     ask_human            a question to people
     delegate_to_agent    another workflow, or a few lines of Python in the sandbox (`code_interpreter`)
     execute_pipeline     the steps of `docs/reference/pipeline.md` over data
+    search_tools         which of the agent's tools fit a few words; comes with `use_tool`, which calls one of them
     read_handle          a part of a value that was too large to be shown; comes with `execute_pipeline`
 
 `bind` makes of a call the tool it really is and what that is given: what a call may do depends on its arguments. It makes no call.
@@ -24,8 +25,11 @@ from perdure.nodes import transform
 from perdure.plain_text import cut
 
 ASK_HUMAN, DELEGATE, PIPELINE, READ_HANDLE = "ask_human", "delegate_to_agent", "execute_pipeline", "read_handle"
-OWN = (ASK_HUMAN, DELEGATE, PIPELINE)
-"""The tools that a config names; `read_handle` comes by itself."""
+SEARCH, USE = "search_tools", "use_tool"
+OWN = (ASK_HUMAN, DELEGATE, PIPELINE, SEARCH)
+"""The tools that a config names; ..."""
+BY_ITSELF = {"pipeline": READ_HANDLE, "search_tools": USE}
+"""... and those that come with them, by the kind."""
 CODE = "code_interpreter"
 MOST_DELEGATIONS = {"turn": 8, "agent": 64}
 """How often an agent delegates, in one turn and in all."""
@@ -80,8 +84,24 @@ CONFIGS: dict[str, Any] = {
         },
         "additionalProperties": False,
     },
+    SEARCH: {"type": ["object", "null"], "properties": {}, "additionalProperties": False},
 }
 """What each may be given in a config."""
+_WORDS = {
+    "type": "object",
+    "required": ["query"],
+    "properties": {
+        "query": {"type": "string", "minLength": 1, "maxLength": 200},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+    },
+    "additionalProperties": False,
+}
+_USE = {
+    "type": "object",
+    "required": ["name", "arguments"],
+    "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 64}, "arguments": {"type": "object"}},
+    "additionalProperties": False,
+}
 _QUESTION = {
     "type": "object",
     "required": ["question"],
@@ -154,6 +174,12 @@ def read_own(name: str, given: dict[str, Any]) -> Tool:
         about: dict[str, Any] = {"effect": "send", "returns": UNTRUSTED} if origins else {"returns": USER}
         told = f"{_PIPELINE_TOLD} http_request may go to {', '.join(origins) or 'nowhere'}."
         return Tool(name=name, kind="pipeline", description=told, schema=_STEPS, origins=origins, **about, **more)
+    if name == SEARCH:
+        told = f"Finds tools by what they do. Call one that was found with {USE}."
+        return Tool(name=name, kind="search_tools", description=told, schema=_WORDS, returns=TRUSTED)
+    if name == USE:
+        told = f"Calls a tool that {SEARCH} has found, with the arguments that its parameters ask for."
+        return Tool(name=name, kind="use_tool", description=told, schema=_USE, returns=TRUSTED)
     told = (
         "Shows a part of a value that a handle stands for: entries of a list or characters of a text, from `offset` on."
     )
@@ -205,6 +231,8 @@ def find_misuse(tool: Tool, arguments: dict[str, Any]) -> str | None:
             if unknown := sorted(inputs.keys() - {"code", "input"}):
                 return f"{CODE} takes inputs code and input, and no {cut(unknown[0], 80)}"
             return check_code(inputs.get("code"), "main", ("input",))
+    if tool.kind == "use_tool":
+        return "it calls another tool"
     if tool.kind == "pipeline":
         return _find_bad_step(tool, arguments["pipeline"])
     return None

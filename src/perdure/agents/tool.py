@@ -11,7 +11,9 @@ from perdure.model.labels import USER, Label
 
 Effect = Literal["read", "write", "send"]
 EFFECTS = typing.get_args(Effect)
-Kind = Literal["function", "workflow", "ask_human", "delegate", "code", "pipeline", "read_handle"]
+Kind = Literal[
+    "function", "workflow", "ask_human", "delegate", "code", "pipeline", "read_handle", "search_tools", "use_tool"
+]
 _ASKED = ("workflow", "ask_human")
 
 
@@ -39,6 +41,8 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whom it may delegate to."""
     origins: tuple[str, ...] = ()
     """Where its requests may go."""
+    hidden: bool = False
+    """Whether the model is not told of it until it searches."""
     widens: bool = False
     """Whether a call may do more than the agent itself."""
 

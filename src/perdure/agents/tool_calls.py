@@ -17,6 +17,7 @@ import msgspec
 from perdure.agents.call_guard import Ruling, Wish, decide, hash_of
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
 from perdure.agents.tool import Tool
+from perdure.agents.tool_search import LIMIT, search_tools
 from perdure.agents.tool_view import PipelineView, ToolView
 from perdure.agents.toolbox import get_function
 from perdure.agents.transcript import Made, Plan, Transcript, made_of, text_of
@@ -77,6 +78,7 @@ class ToolCalls:
 
     async def make(self, turn: str, calls: Sequence[Call], transcript: Transcript, said: str) -> list[Made]:
         """What the calls of a turn gave, in their order. Raises Failure."""
+        calls = [self._plan.meant(call) for call in calls]
         judged = await self._judge(turn, calls, transcript)
         ids = [f"{turn}.{number}" for number in range(len(calls))]
         tools = [self._plan.find_tool(call.name) for call in calls]
@@ -315,13 +317,16 @@ class ToolCalls:
             return await transform.handle(given, PipelineView(self._ctx, view))
         if tool.kind == "code":
             return await function.compute({"code": given["code"]}, given["input"], self._ctx.tenant)
+        if tool.kind == "search_tools":
+            limit = given.get("limit", LIMIT)
+            return await aside(self._ctx.tenant, search_tools, self._plan.tools, given["query"], limit)
         if tool.kind == "read_handle":
             return await aside(self._ctx.tenant, lambda: read_part(self._get_value(given["handle"]), given))
         return await call_function(get_function(tool), dict(given), tool.target, self._ctx, view)
 
     def _keep(self, bound: Bound, value: Any) -> dict[str, Any]:
         """What is kept of a result: as the model is shown it, and whole where that is a handle. It may take time."""
-        if not self._has_handles or bound.tool.kind == "read_handle":
+        if not self._has_handles or bound.tool.kind in ("read_handle", "search_tools"):
             return {"text": text_of(value)}
         size = len(msgspec.json.encode(value))
         if size <= SHOWN_BYTES:

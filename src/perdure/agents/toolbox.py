@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure import functions
-from perdure.agents.own_tools import BUDGET_SCHEMA, CONFIGS, OWN, READ_HANDLE, check_own, read_own
+from perdure.agents.own_tools import BUDGET_SCHEMA, BY_ITSELF, CONFIGS, OWN, SEARCH, check_own, read_own
 from perdure.agents.tool import EFFECTS, Tool
 from perdure.expressions.json_schema import find_mistake
 from perdure.model.labels import UNTRUSTED, USER, read_words
@@ -26,9 +26,11 @@ from perdure.plain_text import cut
 from perdure.spelling import suggest
 
 MAX_TOOLS = 64
+"""How many a model is told of."""
+MOST_TOOLS = 1_000
 MAX_DESCRIPTION = 1_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_LATER = ("patch_workflow", "search_tools", "openapi_action", "mcp")
+_LATER = ("patch_workflow", "openapi_action", "mcp")
 AVAILABLE = "available_tools"
 _ANY = {"type": "object"}
 
@@ -54,9 +56,18 @@ def read_tools(config: dict[str, Any]) -> list[Tool]:
 def find_tools(config: dict[str, Any]) -> list[Tool]:
     """The tools of a config that has no mistakes, with what functions take. Raises Failure."""
     found = [_describe(_read(entry)) for _, entry in entries_of(config)]
-    if any(tool.kind == "pipeline" for tool in found):  # what it gives may be too large to be shown
-        found.append(read_own(READ_HANDLE, {}))
-    return found
+    for number in _hidden(found):
+        found[number] = msgspec.structs.replace(found[number], hidden=True)
+    return found + [read_own(name, {}) for kind, name in BY_ITSELF.items() if any(tool.kind == kind for tool in found)]
+
+
+def _hidden(tools: list[Tool]) -> list[int]:
+    """The tools that the model is not told of until it searches: those that stand behind `search_tools` in the list."""
+    kinds = [tool.kind for tool in tools]
+    if "search_tools" not in kinds:
+        return []
+    begin = kinds.index("search_tools")
+    return [number for number, kind in enumerate(kinds) if number > begin and kind in ("function", "workflow")]
 
 
 def _read(entry: Any) -> Tool:
@@ -165,8 +176,10 @@ def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
     """What is wrong with the tools of a config, each with its path."""
     seen: set[str] = set()
     entries = entries_of(config)
-    if len(entries) > MAX_TOOLS:
-        yield ("tools",), f"an agent has at most {MAX_TOOLS} tools, and here are {len(entries)}"
+    read = read_tools(config)
+    if (shown := len(read) - len(_hidden(read))) > MAX_TOOLS:
+        hint = f"what stands behind {SEARCH} in the list is not shown, and found by search"
+        yield ("tools",), f"an agent is shown at most {MAX_TOOLS} tools, and here are {shown}; {hint}"
     for place, entry in entries:
         mistakes = list(_check_entry(entry))
         yield from (((*place, *path), message) for path, message in mistakes)
@@ -177,7 +190,7 @@ def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
         if name in seen:
             yield place, f"two tools are called '{name}'; give one of them a 'name' of its own"
         seen.add(name)
-        if own is None and name in (*OWN, READ_HANDLE):
+        if own is None and name in (*OWN, *BY_ITSELF.values()):
             yield place, f"'{name}' is a tool of Perdure; give this one another 'name'"
 
 
@@ -222,7 +235,7 @@ def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
 _WORDS = {"enum": ["trusted", "user", "untrusted", "public", "private"]}
 TOOLS_SCHEMA: dict[str, Any] = {
     "type": "array",
-    "maxItems": MAX_TOOLS,
+    "maxItems": MOST_TOOLS,
     "description": "all that the agent can do: a call of anything else has no effect",
     "items": {
         "type": ["string", "object"],

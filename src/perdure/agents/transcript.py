@@ -55,6 +55,21 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     def find_tool(self, name: str) -> Tool | None:
         return next((tool for tool in self.tools if tool.name == name), None)
 
+    def meant(self, call: Call) -> Call:
+        """The call that a call of `use_tool` makes; any other call is itself."""
+        given = call.arguments
+        tool = self.find_tool(call.name)
+        if (
+            tool is None
+            or tool.kind != "use_tool"
+            or not isinstance(given, dict)
+            or given.keys() != {"name", "arguments"}
+        ):
+            return call
+        if not isinstance(given["name"], str) or given["name"] == call.name:
+            return call
+        return Call(call.id, given["name"], given["arguments"], call.wire_id)
+
     @property
     def trusted_text(self) -> str:
         """What people who are trusted have said: nothing, if a stranger could have written a part of it."""
@@ -237,7 +252,7 @@ def read_turns(steps: Mapping[str, Any]) -> list[Turn]:
 
 def _made(turn: str, calls: list[Call], plan: Plan, judged: Any, steps: Mapping[str, Any]) -> list[Made | None]:
     found: list[Made | None] = [None] * len(calls)
-    for number, (call, one) in enumerate(zip(calls, judged, strict=False)):
+    for number, (call, one) in enumerate(zip(map(plan.meant, calls), judged, strict=False)):
         if _is_over(f"{turn}.{number}", one, steps):
             found[number] = made_of(f"{turn}.{number}", call, plan.find_tool(call.name), one, steps)
     return found

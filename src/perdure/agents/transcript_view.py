@@ -77,9 +77,12 @@ def turns_of(kind: str, steps: Mapping[str, Any], now: Open) -> list[Callable[[]
 def guarded(steps: Mapping[str, Any], now: Open) -> list[Row]:
     """What was decided about every call that was judged, in the order of the turns."""
     found: list[Row] = []
+    if "prefix" not in steps:
+        return found
+    plan = read_plan(steps)
     for number, turn in _guards(steps):
         judged = steps[f"guard/{turn}"]
-        calls = _calls_in(turn, steps)
+        calls = [plan.meant(call) for call in _calls_in(turn, steps)]
         for index, one in enumerate(judged["calls"]):
             id = f"t{turn}.{index}"
             arguments = calls[index].arguments if index < len(calls) else None
@@ -121,7 +124,7 @@ def _tool(tool: Tool) -> Row:
 
 
 def _turn(plan: Plan, turn: Turn, steps: Mapping[str, Any], now: Open) -> Row:
-    calls = calls_of(turn.kept)
+    calls = [plan.meant(call) for call in calls_of(turn.kept)]
     begin = turn_of(turn.number, turn.step.partition(".")[0])
     rows = []
     for index, (call, made) in enumerate(zip(calls, turn.made, strict=True)):

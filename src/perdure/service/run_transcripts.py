@@ -73,7 +73,7 @@ async def guards_of(engine: Engine, state: State, cursor: str | None, verdict: s
 
 def _is_judged(name: str) -> bool:
     """Whether a step tells something about calls."""
-    return name.startswith(("guard/", "model/", "t"))
+    return name.startswith(("prefix", "guard/", "model/", "t"))
 
 
 async def _load(engine: Engine, state: State, steps: dict[str, Any]) -> dict[str, Any]:
