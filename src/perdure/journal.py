@@ -423,9 +423,13 @@ class Journal(TopicLog, Protocol):
 
     # timers
     async def list_due_timers(
-        self, now: float, limit: int = 1000, partitions: Collection[int] | None = None
+        self,
+        now: float,
+        limit: int = 1000,
+        partitions: Collection[int] | None = None,
+        runs: Collection[str] | None = None,
     ) -> list[DueTimer]:
-        """Timers due at `now` or before, oldest first, of runs that are not quarantined."""
+        """Timers due at `now` or before, oldest first, of runs that are not quarantined; of `runs` alone, if they are given."""
         ...
 
     async def next_timer(self, partitions: Collection[int] | None = None) -> float | None: ...

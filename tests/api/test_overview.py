@@ -5,10 +5,12 @@ from itertools import pairwise
 import pytest
 
 from perdure.access import Authenticator, issue_key
+from perdure.service import overview
 from perdure.service.overview import BUCKETS, Overviews
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, serving
 from tests.api.test_people import asking, pending
+from tests.attack.marks import attack
 from tests.engine.helpers import task, transform, workflow
 
 
@@ -56,6 +58,23 @@ async def test_what_needs_a_person_is_told_and_nothing_of_another_tenant(server)
     assert len(found["newest"]) == 6
     assert (await look(server, "mallory", tenant="other"))["newest"] == []
     assert (await look(server, "mallory", tenant="other"))["deadlines"]["total"] == 0
+
+
+@attack("X18", "timers of another tenant, as many as are looked through")
+async def test_deadlines_are_not_hidden_by_timers_of_another_tenant(server, monkeypatch):
+    monkeypatch.setattr(overview, "MOST_LOOKED_AT", 3)
+    run = (await server.start(asking(approvers=["bob"]), wait=0, deadline_seconds=1800, headers=bearer()))["run_id"]
+    await pending(server, run)
+    for _ in range(3):
+        theirs = bearer("mallory", tenant="other")
+        await server.start(
+            workflow({"id": "w", "type": "wait", "config": {"seconds": 900}}),
+            wait=0,
+            deadline_seconds=1000,
+            headers=theirs,
+        )
+    found = (await look(server))["deadlines"]
+    assert ([one["run_id"] for one in found["items"]], found["capped"]) == ([run], False)
 
 
 @pytest.mark.parametrize("span", BUCKETS)

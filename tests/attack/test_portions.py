@@ -30,7 +30,7 @@ MAP = {
 
 
 @pytest.mark.slow
-@attack("S05", "a map of as many items as it may have")
+@attack("S05", "a map of as many items as it may have, and its rerun")
 async def test_the_items_of_a_map_are_started_in_portions_and_hold_up_nobody(tmp_path):
     async with serving(tmp_path) as server:
         with watching():
@@ -39,6 +39,9 @@ async def test_the_items_of_a_map_are_started_in_portions_and_hold_up_nobody(tmp
         with watching():
             shown = await server.ok(f"/runs/{run['run_id']}")
         assert shown["state"] == "completed"
+        with watching():
+            again = await server.ok(f"/runs/{run['run_id']}/rerun", {"from_node": "m"})
+            await until_true(lambda: _is(server, again["run_id"], "completed"), "the rerun is done", 300)
 
 
 async def _is(server, run_id, state):
@@ -85,3 +88,16 @@ def test_a_snapshot_is_written_and_read_without_the_collector(monkeypatch):
     assert found.activations == state.activations
     assert collecting == [False] * 3
     assert gc.isenabled()
+
+
+@attack("S05", "a look at a run, or its rerun, of as many items as a map may have")
+def test_the_collector_looks_at_nothing_that_a_run_keeps_of_each_item():
+    """It looks at all that there is in one go, in whichever thread: of a list for each of 100,000 items it took 80 to 120 ms."""
+    made = {number: Activation(node=number, edges={1: 1}) for number in (0, 1)}
+    kept = snapshot.decode(snapshot.encode(State(run_id="r", activations=dict(made))), {})
+    assert kept is not None
+    for one, other in (made.values(), kept.activations.values()):
+        own = [name for name in one.__struct_fields__ if getattr(one, name) is not getattr(other, name)]
+        assert "edges" in own
+        assert [name for name in own if gc.is_tracked(getattr(one, name))] == []
+        assert not gc.is_tracked(one)

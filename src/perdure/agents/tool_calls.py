@@ -197,9 +197,12 @@ class ToolCalls:
             shown["trifecta"] = True
         if words := plain_words(said):
             shown["the agent says"] = words
-        given = self._plan.approvals
-        approvers = judged.get("approvers") or given.get("approvers") or None
-        return Approval(show=shown, approvers=approvers, timeout_seconds=given.get("timeout_seconds"))
+        timeout = self._plan.approvals.get("timeout_seconds")
+        return Approval(show=shown, approvers=self._approvers(judged), timeout_seconds=timeout)
+
+    def _approvers(self, judged: Mapping[str, Any]) -> Sequence[str] | None:
+        """Who decides about a call; None: anyone who may decide."""
+        return judged.get("approvers") or self._plan.approvals.get("approvers") or None
 
     def _ask(self, tool: Tool, arguments: dict[str, Any]) -> Ask:
         if tool.kind == "workflow":
@@ -229,7 +232,7 @@ class ToolCalls:
         """Make what was approved, with the arguments that were decided."""
         doing: list[Awaitable[None]] = []
         asks: dict[str, Ask] = {}
-        for id, call, tool, _ in wishes:
+        for id, call, tool, judged in wishes:
             answer = answers[f"{id}.ok"]
             if answer["decision"] != "approve":
                 if self._plan.approvals.get("on_reject") == "fail":
@@ -238,7 +241,7 @@ class ToolCalls:
             arguments = call.arguments
             edited = answer["data"].get("arguments") if isinstance(answer.get("data"), dict) else None
             if edited is not None and edited != arguments:
-                decided = await self._edit(id, tool, edited, transcript)
+                decided = await self._edit(id, tool, edited, transcript, self._approvers(judged))
                 if "text" in decided:
                     continue
                 arguments = decided["arguments"]
@@ -250,20 +253,29 @@ class ToolCalls:
         await self._do(doing)
         await self._ask_all(asks)
 
-    async def _edit(self, id: str, tool: Tool, arguments: Any, transcript: Transcript) -> dict[str, Any]:
-        """What a person made of the arguments: they have to fit, and no policy may deny them; nobody is asked again."""
+    async def _edit(
+        self, id: str, tool: Tool, arguments: Any, transcript: Transcript, asked: Sequence[str] | None
+    ) -> dict[str, Any]:
+        """What a person made of the arguments: they have to fit, no policy may deny them, and where a policy says who decides about
+        them, only those may have been `asked`. Nobody is asked again: the model may make that call itself."""
+
+        def read() -> tuple[Any, str | None]:
+            arguments_read, problem = self._read(tool, arguments)
+            if problem is not None:
+                return arguments_read, f"A person changed the call. {problem}"
+            found = self._decide(bind(tool, arguments_read)[0], arguments_read, transcript, self._policies())
+            if found.verdict == "deny":
+                return arguments_read, f"A person changed the call, and that is not allowed: {found.why}"
+            if found.verdict == "ask" and found.approvers and not (asked and set(asked) <= set(found.approvers)):
+                said = f"A person changed the call to one that others decide about ({found.why})"
+                return arguments_read, f"{said}: call it so, and they are asked"
+            return arguments_read, None
 
         async def look() -> dict[str, Any]:
-            read, problem = await aside(self._ctx.tenant, self._read, tool, arguments)
+            found, problem = await aside(self._ctx.tenant, read)
             if problem is not None:
-                return {"arguments": arguments, "text": f"A person changed the call. {problem}"}
-            found = self._decide(bind(tool, read)[0], read, transcript, self._policies())
-            if found.verdict == "deny":
-                return {
-                    "arguments": arguments,
-                    "text": f"A person changed the call, and that is not allowed: {found.why}",
-                }
-            return {"arguments": arguments, "args": hash_of(tool.name, read)}
+                return {"arguments": arguments, "text": problem}
+            return {"arguments": arguments, "args": hash_of(tool.name, found)}
 
         kept: dict[str, Any] = await self._ctx.step(f"{id}.decided", look)
         return kept

@@ -175,9 +175,18 @@ class JournalCalls(Calls):
     # -- timers
 
     async def list_due_timers(
-        self, now: float, limit: int = 1000, partitions: Collection[int] | None = None
+        self,
+        now: float,
+        limit: int = 1000,
+        partitions: Collection[int] | None = None,
+        runs: Collection[str] | None = None,
     ) -> list[DueTimer]:
-        parameters = {"now": now, "limit": max(limit, 0), "partitions": self._many(partitions)}
+        parameters = {
+            "now": now,
+            "limit": max(limit, 0),
+            "partitions": self._many(partitions),
+            "run_ids": self._many(runs),
+        }
         return await self._read("list_due_timers", parameters, positional(DueTimer))
 
     async def next_timer(self, partitions: Collection[int] | None = None) -> float | None:

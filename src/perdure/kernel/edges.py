@@ -173,7 +173,7 @@ def _count(state: State, activation: Activation, edge: Edge, status: int, hop: i
             if hop >= activation.hop:
                 activation.hop = hop + 1
         elif activation.scheduled_seq:  # a late arrival is absorbed, with the way it came
-            state.push(activation.late, edge.source)
+            activation.late += (edge.source,)
 
 
 def uncount(state: State, activation: Activation, source: int) -> None:
@@ -181,7 +181,7 @@ def uncount(state: State, activation: Activation, source: int) -> None:
     status = activation.edges[source]
     state.drop(activation.edges, source)
     if source in activation.late:
-        activation.late = [one for one in activation.late if one != source]
+        activation.late = tuple(one for one in activation.late if one != source)
     activation.taken -= status == TAKEN
     activation.skipped -= status == SKIPPED
     activation.failed -= status == FAILED
@@ -259,7 +259,7 @@ def is_unlet(state: State, activation: Activation) -> bool:
 
 def unfix(activation: Activation) -> None:
     """Release the fixed inputs of an activation, to be taken anew: nothing has come too late for that (rule 26)."""
-    activation.scheduled_seq, activation.late = 0, []
+    activation.scheduled_seq, activation.late = 0, ()
 
 
 def fire(state: State, activation: Activation) -> None:

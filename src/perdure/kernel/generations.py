@@ -261,6 +261,6 @@ def _forget(state: State, ir: int, edge: Edge, prefix: Scope, again: dict[Key, A
         again[target.key] = target
         target.fired = False
         _forget_edges(state, target, again)
-    target.fired, target.late = False, []
+    target.fired, target.late = False, ()
     target.tokens = target.taken + target.errors
     touch(state, target.key)

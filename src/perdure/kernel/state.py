@@ -38,7 +38,7 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     fired: bool = False
     edges: dict[int, int] = {}
     """How each incoming edge resolved, by source."""
-    late: list[int] = []
+    late: tuple[int, ...] = ()
     """Sources whose edges were taken after its inputs were fixed: they are absorbed and give it nothing (rules 8 and 13)."""
     taken: int = 0
     skipped: int = 0

@@ -175,9 +175,14 @@ class MemoryJournal:
         )
 
     async def list_due_timers(
-        self, now: float, limit: int = 1000, partitions: Collection[int] | None = None
+        self,
+        now: float,
+        limit: int = 1000,
+        partitions: Collection[int] | None = None,
+        runs: Collection[str] | None = None,
     ) -> list[DueTimer]:
-        return [timer for timer in self._timers(partitions) if timer.due_at <= now][: max(limit, 0)]
+        due = [timer for timer in self._timers(partitions) if timer.due_at <= now]
+        return [timer for timer in due if runs is None or timer.run_id in runs][: max(limit, 0)]
 
     async def next_timer(self, partitions: Collection[int] | None = None) -> float | None:
         return next((timer.due_at for timer in self._timers(partitions)), None)

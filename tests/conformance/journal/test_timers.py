@@ -54,6 +54,12 @@ async def test_runs_do_not_share_timer_ids(journal):
     assert await due(journal) == [("r2", "t")]
 
 
+async def test_only_the_runs_asked_for(journal):
+    await append(journal, *(commit(name, timers_set=(("t", 50.0),)) for name in ("r1", "r2", "r3")))
+    assert await due(journal, limit=1, runs=["r3", "none"]) == [("r3", "t")]
+    assert await due(journal, runs=[]) == []
+
+
 async def test_only_the_partitions_asked_for(journal):
     await append(
         journal,

@@ -59,6 +59,7 @@ PLANS = [
     ("list_active_runs", MANY, "runs_active"),
     ("list_due_timers", {}, "timers_by_due"),
     ("list_due_timers", MANY, "timers_by_due"),
+    ("list_due_timers", {"run_ids": '["r1"]'}, "timers_by_due"),
     ("next_timer", {}, "timers_by_due"),
     ("next_timer", MANY, "timers_by_due"),
     ("read_notices", {}, "INTEGER PRIMARY KEY"),
