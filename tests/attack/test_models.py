@@ -1,13 +1,19 @@
 """A model, its provider and its texts are not to be trusted: keys, the loop, templates and labels (X03, X08)."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from perdure import egress, llms
+from perdure.access import LOCAL
 from perdure.egress.policy import Policy
+from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.llms.scripted.scripted_server import serving
+from perdure.runtime import notifier
 from perdure.secrets.providers import open_secrets
 from perdure.secrets.vault import Vault
+from perdure.service import Service, notifications, trigger_reader, webhook_deliveries
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
 from tests.egress.server import PLAIN
@@ -16,6 +22,7 @@ from tests.llms.helpers import models_at
 
 pytestmark = pytest.mark.slow
 KEY = "sk-0123456789-abcdef"
+SIGNING = [Path(one.__file__ or "") for one in (notifier, notifications, trigger_reader, webhook_deliveries)]
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +109,26 @@ async def test_an_answer_is_data_whatever_it_is_made_of(tmp_path):
                     state = await finish(engine, workflow(ask(**config)), f"t{number}")
                 assert state.error is not None
                 assert state.error.code == "llm:bad_output", number
+
+
+@attack("X08", "a webhook, or a notification, that is signed with the key of a model")
+async def test_the_key_of_a_model_signs_and_verifies_nothing(tmp_path):
+    vault = Vault(open_secrets({"MY_KEY": KEY, "OTHER": "another-secret-of-hooks"}))
+    llms.configure(models_at(1, secret="MY_KEY"))
+    verify = {"scheme": "bearer", "secret": "MY_KEY"}
+    async with running(tmp_path, vault=vault) as engine:
+        service = Service(engine, LOCAL)
+        taken = {}
+        for name in ("MY_KEY", "OTHER"):
+            definition = {"name": name.lower(), "workflow": "w", "webhook": {"verify": {**verify, "secret": name}}}
+            hook = (await service.triggers.apply(definition))["hook"].rsplit("/", 1)[1]
+            proof = {"authorization": f"Bearer {vault.reveal(name, 'default', 'webhooks')}"}
+            try:
+                taken[name] = (await webhook_deliveries.authenticate(engine, hook, proof, b"{}")).trigger.name
+            except webhook_deliveries.HookRefused as refused:
+                taken[name] = refused.cause
+        assert taken == {"MY_KEY": "secret", "OTHER": "other"}
+        llms.configure(str(tmp_path / "nowhere.toml"))  # then nobody knows which secrets are keys
+        with pytest.raises(LookupError):
+            reveal_unless_a_key(vault, "OTHER", "default", "webhooks")
+    assert [one for one in SIGNING if "vault.reveal(" in one.read_text()] == []

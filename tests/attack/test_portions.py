@@ -7,7 +7,7 @@ import pytest
 
 from perdure.kernel import snapshot
 from perdure.kernel.lifecycle import NodeState
-from perdure.kernel.state import Activation, State, key_of
+from perdure.kernel.state import Activation, Key, State, key_of
 from perdure.kernel.waits import has_more_items
 from tests.api.helpers import serving
 from tests.attack.__main__ import CASES, GENERATED
@@ -93,8 +93,8 @@ def test_a_snapshot_is_written_and_read_without_the_collector(monkeypatch):
 @attack("S05", "a look at a run, or its rerun, of as many items as a map may have")
 def test_the_collector_looks_at_nothing_that_a_run_keeps_of_each_item():
     """It looks at all that there is in one go, in whichever thread: of a list for each of 100,000 items it took 80 to 120 ms."""
-    made = {number: Activation(node=number, edges={1: 1}) for number in (0, 1)}
-    kept = snapshot.decode(snapshot.encode(State(run_id="r", activations=dict(made))), {})
+    made: dict[Key, Activation] = {number: Activation(node=number, edges={1: 1}) for number in (0, 1)}
+    kept = snapshot.decode(snapshot.encode(State(run_id="r", activations=made)), {})
     assert kept is not None
     for one, other in (made.values(), kept.activations.values()):
         own = [name for name in one.__struct_fields__ if getattr(one, name) is not getattr(other, name)]

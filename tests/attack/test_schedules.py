@@ -2,6 +2,7 @@
 
 import pytest
 
+from perdure.service import coming_moments, shown_triggers
 from tests.api.helpers import serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
@@ -69,3 +70,26 @@ async def test_a_backfill_whose_workflow_is_gone_holds_up_nobody(tmp_path):
                 return (await server.ok("/triggers/c9"))["parked"] == 300
 
             await until_true(count, "all moments are parked")
+
+
+@attack("S03", "a look at when many schedules are due that are due all the time")
+async def test_of_many_schedules_no_more_moments_are_found_than_are_shown(tmp_path, monkeypatch):
+    """A thousand of them, each looked at for as many moments as an answer holds, took a thread 15 seconds."""
+    found, real = [], shown_triggers.moment_view
+
+    def note(*about):
+        found.append(real(*about)["due"])
+        return real(*about)
+
+    monkeypatch.setattr(coming_moments, "moment_view", note)
+    names = [f"c{number}" for number in range(6)]
+    async with serving(tmp_path) as server:
+        for name in names:
+            await server.ok("/triggers", {**trigger({"every": "1m", "from": "2030-01-01T00:00:00Z"}), "name": name})
+        found.clear()
+        shown = await server.ok("/schedules/firings?from=2030-02-01T00:00:00Z&to=2030-02-02T00:00:00Z&limit=59")
+    assert (len(shown["items"]), shown["capped"]) == (59, True)
+    expected = [(number, name) for number in range(10) for name in names][:59]
+    begin = shown["items"][0]["due"]
+    assert [((one["due"] - begin) / 60, one["name"]) for one in shown["items"]] == expected
+    assert len(found) < 4 * 60 < 6 * 60

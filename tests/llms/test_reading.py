@@ -3,6 +3,7 @@
 import json
 import time
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from perdure.llms.prices import Price, built_in, find_price
 from perdure.llms.scripted.script import ScriptInvalid, load_script, smallest
 from perdure.llms.sse import Events
 from perdure.llms.structured import NotJson, read_json
+from tests.attack.marks import attack
 from tests.llms.helpers import asking
 
 # -- streams -----------------------------------------------------------------------------------------------------------
@@ -228,6 +230,22 @@ def test_models_are_found_by_name_or_with_their_provider_and_only_by_their_tenan
         models.get("fats", "acme")
     # a listed model keeps its limits, whichever way it is named
     assert models.get("openai/gpt-5-mini", "acme").row is models.models["fast"]
+
+
+@attack("X08", "a workflow that names a model which the operator's file does not, of a provider whose models it names")
+def test_a_provider_has_the_models_that_the_file_names_and_no_other():
+    file: dict[str, Any] = {
+        "providers": {"local": {"kind": "openai_chat", "base_url": "http://127.0.0.1:1/v1"}},
+        "models": {"fast": {"provider": "openai", "model": "gpt-5-mini"}},
+        "prices": {name: {"input": 1, "output": 1} for name in ("openai/gpt-5", "anthropic/claude-haiku-4-5")},
+    }
+    models = read_models(file, [])
+    for name in ("openai/gpt-5-pro", "openai/gpt-5-mini-2025-08-07", "openai/../x"):
+        with pytest.raises(LlmError, match="there is no model"):
+            models.get(name, "acme")
+    # a price names a model too; and of other providers, the file says nothing
+    for name in ("openai/gpt-5", "anthropic/claude-opus-4-5", "gemini/x", "local/x"):
+        assert models.get(name, "acme").full == name
 
 
 def test_vendors_are_there_without_a_file_and_their_keys_go_to_https_alone():

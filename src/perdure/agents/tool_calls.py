@@ -200,9 +200,10 @@ class ToolCalls:
         timeout = self._plan.approvals.get("timeout_seconds")
         return Approval(show=shown, approvers=self._approvers(judged), timeout_seconds=timeout)
 
-    def _approvers(self, judged: Mapping[str, Any]) -> Sequence[str] | None:
+    def _approvers(self, judged: Mapping[str, Any]) -> list[str] | None:
         """Who decides about a call; None: anyone who may decide."""
-        return judged.get("approvers") or self._plan.approvals.get("approvers") or None
+        found = judged.get("approvers") or self._plan.approvals.get("approvers")
+        return list(found) if found else None
 
     def _ask(self, tool: Tool, arguments: dict[str, Any]) -> Ask:
         if tool.kind == "workflow":

@@ -139,15 +139,20 @@ class Models(msgspec.Struct, frozen=True):
         if row is None:
             provider, slash, model = name.partition("/")
             if slash and provider in self.providers and _MODEL.fullmatch(model):
-                row = next(
-                    (one for one in self.models.values() if (one.provider, one.model) == (provider, model)),
-                    Model(provider=provider, model=model),
-                )
+                row = self._find(provider, model)
         provider_row = None if row is None else self.providers[row.provider]
         if row is None or provider_row is None or not (_has(row, tenant) and _has(provider_row, tenant)):
             raise LlmError("llm:unknown_model", self._explain(name, tenant), sent=False)
         price = find_price(self.prices, row.provider, row.model)
         return Found(name, row, provider_row, price, self.speaker)
+
+    def _find(self, provider: str, model: str) -> Model | None:
+        """A model by the name that its provider has for it. Where the file has models of a provider, those and the ones it has prices for
+        are all: another would be asked with the operator's key, past what the file says of tenants and sizes (X08)."""
+        rows = [one for one in self.models.values() if one.provider == provider]
+        if (row := next((one for one in rows if one.model == model), None)) is not None:
+            return row
+        return None if rows and f"{provider}/{model}" not in self.prices else Model(provider=provider, model=model)
 
     def find_problem(self, name: str) -> str | None:
         """Why no tenant can call a model of this name; None if one may."""

@@ -24,6 +24,7 @@ from perdure.errors import NotFound, PerdureError, StoreUnavailable
 from perdure.journal import ApprovalRow, Journal
 from perdure.kernel import events as e
 from perdure.kernel.state import State
+from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.plain_text import cut
 from perdure.runtime.patience import OutageLog, first_of
 from perdure.secrets.signatures import read_keys, sign
@@ -136,7 +137,7 @@ class Notifier:
         from perdure.egress.client import Request
 
         try:
-            keys = read_keys(self._vault.reveal(secret, row.tenant, QUEUE))
+            keys = read_keys(reveal_unless_a_key(self._vault, secret, row.tenant, QUEUE))
         except LookupError:
             raise EgressError(f"there is no secret {secret} for tenant {row.tenant}; set it, and it is sent") from None
         body = await self._body(url, row)

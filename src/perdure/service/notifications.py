@@ -22,6 +22,7 @@ from perdure.engine import Engine
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow
 from perdure.kernel import events as e
+from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.runtime.notifier import QUEUE, webhook_name
 from perdure.secrets.signatures import WeakSecret, read_keys, verify
 from perdure.service.history import read_all
@@ -127,7 +128,7 @@ def _keys(engine: Engine, row: ApprovalRow | None, notify: dict[str, str] | None
     """The keys that may have signed a callback; without any, a random one, so that the same work is done (X22)."""
     if row is not None and notify is not None and engine.vault is not None:
         try:
-            return read_keys(engine.vault.reveal(notify["secret"], row.tenant, QUEUE))
+            return read_keys(reveal_unless_a_key(engine.vault, notify["secret"], row.tenant, QUEUE))
         except (LookupError, WeakSecret):
             pass
     return (new_key(32),)

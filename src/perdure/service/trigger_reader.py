@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.model.problems import DefinitionError, Problem
 from perdure.model.reader import Format
 from perdure.model.trigger_sources import Webhook
@@ -83,7 +84,7 @@ class TriggerReader:
         if how.scheme == "none" or vault is None:
             return None
         try:
-            read_secrets(how.scheme, vault.reveal(how.secret, self._tenancy.tenant, QUEUE))
+            read_secrets(how.scheme, reveal_unless_a_key(vault, how.secret, self._tenancy.tenant, QUEUE))
         except LookupError:
             return None
         except WeakSecret as error:

@@ -18,6 +18,7 @@ from perdure.errors import NotFound, Refused
 from perdure.journal import TriggerRow
 from perdure.kernel.commands import Delivered
 from perdure.kernel.values import Error
+from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.model.trigger_sources import Verify, Webhook
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.kept_inputs import Kept, store_inputs, weigh_inputs
@@ -121,7 +122,7 @@ def _choose_secrets(
     try:
         if engine.vault is None:
             raise LookupError("this process has no secrets")
-        return how, read_secrets(how.scheme, engine.vault.reveal(how.secret, row.tenant, QUEUE)), None
+        return how, read_secrets(how.scheme, reveal_unless_a_key(engine.vault, how.secret, row.tenant, QUEUE)), None
     except (LookupError, WeakSecret) as error:
         said = str(error)
         if not isinstance(error, WeakSecret):
