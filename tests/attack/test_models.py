@@ -8,9 +8,9 @@ import pytest
 from perdure import egress, llms
 from perdure.access import LOCAL
 from perdure.egress.policy import Policy
-from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.llms.scripted.scripted_server import serving
 from perdure.runtime import notifier
+from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.providers import open_secrets
 from perdure.secrets.vault import Vault
 from perdure.service import Service, notifications, trigger_reader, webhook_deliveries

@@ -6,12 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import contextlib
 import json
 import os
-import re
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,79 +19,26 @@ import pytest
 
 from perdure.access.roles import PERMISSIONS
 from perdure.clock import system
-from perdure.journals.postgres import migrate_postgres
 from perdure.secrets.signatures import read_keys, sign
 from perdure.transport import Result
 from perdure.transports.envelopes import Keyring
 from perdure.transports.redis import open_redis
-from tests.api.helpers import API, SECRET, bearer
+from tests.api.helpers import API, bearer
 from tests.attack import __main__ as attacks
-from tests.attack import corpus
+from tests.attack import corpus, new_parts
+from tests.attack.live import CANARY, HOOKS, MODEL_KEY, OURS, SIGNING_KEY, THEIRS, Target, served
 from tests.attack.marks import attack
 from tests.attack.test_tokens_live import tokens
-from tests.chaos.cluster import Process
 from tests.egress.forms import FORMS, UNSENDABLE
 from tests.expressions.payloads import payloads
 from tests.sandbox.escapes import ESCAPES
 from tests.servers.postgres import PostgresServer
-from tests.waiting import PATIENCE_SECONDS, wait_until
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("what held")]
 LONG = attacks.GENERATED in os.environ
-CANARY = "kanarienvogel"
-THEIRS, OURS = bearer("eve", tenant="other"), bearer("ann")
 MUTATIONS = DEFINITIONS = 300
-HOOKS = {"acme": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "other": "another-tenant-has-this-secret"}
-SIGNING_KEY = b"h" * 32
 RIGHT = Keyring({"held": SIGNING_KEY})
-Answer = tuple[int, bytes]
-
-
-class Target:
-    """A coordinator with its API, a worker, and what a tenant has there."""
-
-    def __init__(self, port: int, database_url: str, redis: Any, prefix: str) -> None:
-        self.port = port
-        self.database_url = database_url
-        self.redis = redis
-        self.prefix = prefix
-        self._client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS)
-        self.ids: dict[str, str] = {}
-        self.parameters: dict[str, list[str]] = {}
-
-    def send(self, data: bytes, *, whole: bool = True) -> list[Answer]:
-        """Every answer on one connection, which the server closes in the end. What is not a whole request ends here, since
-        the server would wait for the rest of it."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS) as link:
-            try:
-                link.sendall(data)
-                if not whole:
-                    link.shutdown(socket.SHUT_WR)
-            except OSError:  # refused before all was sent
-                pass
-            got = bytearray()
-            try:
-                while piece := link.recv(1 << 16):
-                    got += piece
-            except OSError:
-                pass
-        found = re.split(rb"(?=HTTP/1\.1 \d{3} )", bytes(got))
-        return [(int(one[9:12]), one) for one in found if one.startswith(b"HTTP/1.1 ")]
-
-    def request(self, method: str, path: str, **more: Any) -> httpx2.Response:
-        more.setdefault("headers", OURS)
-        return self._client.request(method, API + path, **more)
-
-    def document(self) -> Any:
-        return self._client.get("/openapi.json").json()
-
-    def close(self) -> None:
-        self._client.close()
-
-    def run(self, definition: dict[str, Any], **more: Any) -> Any:
-        """The run at its end, or the refusal of its definition."""
-        body = {"definition": definition, "wait_seconds": 60, "inputs": {"n": 1}}
-        return self.request("POST", "/runs", json=body, **more)
 
 
 @pytest.fixture(scope="module")
@@ -104,80 +47,9 @@ def target(redis_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
     postgres = PostgresServer()  # of its own: that of other tests writes nothing down, and `serve` refuses it
     postgres.start()
     try:
-        yield from _served(postgres, redis_server, folder)
+        yield from served(postgres, redis_server, folder)
     finally:
         postgres.remove()
-
-
-def _served(postgres: PostgresServer, redis_server: Any, folder: Path) -> Iterator[Target]:
-    database = asyncio.run(postgres.create_database())
-    asyncio.run(migrate_postgres(postgres.url(database)))
-    prefix = redis_server.new_prefix()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")} | {
-        "PYTHONUNBUFFERED": "1",
-        "PERDURE_DATABASE_URL": postgres.url(database),
-        "PERDURE_REDIS_URL": redis_server.url,
-        "PERDURE_REDIS_PREFIX": prefix,
-        "PERDURE_SIGNING_KEYS": "held:" + base64.b64encode(SIGNING_KEY).decode(),
-        "PERDURE_BLOB_URL": f"file:{folder / 'blobs'}",
-        "PERDURE_AUTH": "keys,jwt",
-        "PERDURE_JWT_SECRET": SECRET,
-        "PERDURE_SECRETS_FILE": str(folder / "secrets.toml"),
-    }
-    (folder / "secrets.toml").write_text(
-        "".join(f'[[scope]]\ntenant = "{tenant}"\nsecrets = {{ hook = "{key}" }}\n' for tenant, key in HOOKS.items())
-    )
-    (folder / "secrets.toml").chmod(0o600)
-    processes = [
-        Process(words[0], words, environment, folder / f"{words[0]}.log")
-        for words in (["serve", "--port", "0"], ["worker", "--concurrency", "20"])
-    ]
-    try:
-        for process in processes:
-            process.start()
-        port = wait_until(lambda: _port(processes[0]), "it serves", 30)
-        made = Target(port, postgres.url(database), redis_server, prefix)
-        with contextlib.closing(made):
-            _furnish(made)
-            yield made
-            assert made.request("GET", f"/runs/{made.ids['run_id']}").json()["state"] == "running"
-        assert all(process.is_running for process in processes), [process.said()[-2_000:] for process in processes]
-        assert "Traceback" not in processes[0].said()
-    finally:
-        for process in processes:
-            process.kill()
-
-
-def _port(process: Process) -> int | None:
-    assert process.is_running, process.said()
-    found = re.search(r"http://[\d.]+:(\d+)", process.said())
-    return None if found is None else int(found[1])
-
-
-def _furnish(target: Target) -> None:
-    """What tenant acme has, with the canary in all of it."""
-    ask = {"id": "ask", "type": "human", "config": {"title": CANARY}}
-    made = target.request("POST", "/workflows", json={"name": CANARY, "nodes": [ask]})
-    assert made.status_code == 201, made.text
-    run = target.request("POST", "/runs", json={"workflow": CANARY, "tags": {"t": CANARY}}).json()
-    key = target.request("POST", "/keys", json={"name": CANARY, "roles": ["viewer"]}).json()
-    alias = target.request("PUT", f"/workflows/{CANARY}/aliases/prod", json={"version": 1})
-    assert alias.status_code == 200, alias.text
-    approval = wait_until(
-        lambda: target.request("GET", "/approvals", params={"run_id": run["run_id"]}).json()["items"], "it asks"
-    )[0]
-    target.ids = {
-        "run_id": run["run_id"],
-        "name": CANARY,
-        "alias": "prod",
-        "node": "ask",
-        "approval_id": approval["approval_id"],
-        "key_id": key["key_id"],
-    }
-    document = target.document()
-    for path, item in document["paths"].items():
-        given = item.get("get", {}).get("parameters", ())
-        target.parameters[path] = [one["name"] for one in given if one["in"] == "query"]
 
 
 def some(cases: Iterable[Any], most: int = 60) -> list[Any]:
@@ -279,6 +151,61 @@ def test_no_other_origin_changes_anything(target, record_property):
 @attack("X12", "requests inside requests, and what is no HTTP")
 def test_nothing_is_smuggled(target, record_property):
     try_all(target, corpus.smuggled(), refused, record_property, whole=False)
+
+
+# -- agents, models, events, webhooks, sessions ------------------------------------------------------------------------
+
+
+@attack("X14", "functions, models, keys and workflows that a tenant may not have, in agents and beside them")
+def test_no_agent_has_what_its_tenant_has_not(target, record_property):
+    wrong = []
+    tried = some(new_parts.definitions(), 20)
+    for what, node, said in tried:
+        answer = target.run({"name": "w", "nodes": [node]}, headers=THEIRS)
+        if not _came_to_nothing(answer) or said not in answer.text or MODEL_KEY in answer.text:
+            wrong.append((what, answer.status_code, answer.text[-400:]))
+    record_property("attacks", len(tried))
+    assert wrong == []
+
+
+@attack("X18", "events of another tenant, for what waits and for triggers")
+def test_no_event_of_another_tenant_ends_a_wait(target, record_property):
+    node = {"id": "w", "type": "wait", "config": {"event": "order.paid", "key": CANARY}}
+    started = target.request("POST", "/runs", json={"definition": {"name": "waits", "nodes": [node]}}).json()
+    path = f"/runs/{started['run_id']}"
+    wait_until(lambda: target.request("GET", path).json()["nodes"]["w"]["state"] == "waiting", "it waits")
+    try_all(target, new_parts.events(THEIRS), unbroken, record_property)
+    # The right one is taken behind all of those, and is no repeat of any: positions are those of one journal.
+    event = {"name": "order.paid", "key": CANARY, "payload": "right", "id": CANARY}
+    sent = target.request("POST", "/events", json=event)
+    assert (sent.status_code, sent.json()["duplicate"]) == (202, False)
+    run = wait_until(
+        lambda: (found := target.request("GET", path).json())["state"] == "completed" and found, "the event ends it"
+    )
+    assert run["outputs"] == {"w": "right"}
+
+
+@attack("X30", "deliveries that prove nothing, to the webhook of a trigger")
+def test_no_forged_delivery_is_taken(target, record_property):
+    before = target.request("GET", f"/triggers/{CANARY}").json()
+    try_all(target, new_parts.deliveries(target.hook), lambda status: status in (400, 401, 404, 429), record_property)
+    after = target.request("GET", f"/triggers/{CANARY}").json()
+    assert (after["parked"], after["waiting"], after["open"]) == (before["parked"], 0, 0)
+    assert target.deliver(target.hook, HOOKS["acme"]) == 202
+
+
+@attack("X37", "sessions that are shown in other ways, or used by other pages")
+def test_a_session_is_what_it_is_and_nothing_more(target, record_property):
+    tries = new_parts.sessions(target.cookie, target.origin)
+    try_all(target, tries, lambda status: status in (400, 401, 403, 429), record_property)
+    assert target.request("GET", "/me", headers={"Cookie": target.cookie}).json()["roles"] == ["viewer"]
+
+
+@attack("X13", "ranges of a blob that are none")
+def test_no_range_breaks_anything(target, record_property):
+    try_all(target, new_parts.ranges(THEIRS, quote(target.ids["hash"], safe="")), refused, record_property)
+    answers = [target.send(data)[0][0] for _, data in some(new_parts.ranges(OURS, quote(target.ids["hash"], safe="")))]
+    assert set(answers) <= {200, 206, 400, 416}, answers
 
 
 def _transform(value: Any) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from perdure.errors import NotFound, PerdureError, StoreUnavailable
 from perdure.journal import ApprovalRow, Journal
 from perdure.kernel import events as e
 from perdure.kernel.state import State
-from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.plain_text import cut
 from perdure.runtime.patience import OutageLog, first_of
+from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import read_keys, sign
 from perdure.secrets.vault import Vault
 

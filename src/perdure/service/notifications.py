@@ -22,8 +22,8 @@ from perdure.engine import Engine
 from perdure.errors import NotFound, Refused
 from perdure.journal import ApprovalRow
 from perdure.kernel import events as e
-from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.runtime.notifier import QUEUE, webhook_name
+from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import WeakSecret, read_keys, verify
 from perdure.service.history import read_all
 from perdure.service.tenancy import Tenancy, archive_of

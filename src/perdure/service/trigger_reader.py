@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.model.problems import DefinitionError, Problem
 from perdure.model.reader import Format
 from perdure.model.trigger_sources import Webhook
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.schedules import spec_of
+from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import WeakSecret
 from perdure.service.tenancy import Tenancy
 from perdure.threads import aside

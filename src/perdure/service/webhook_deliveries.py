@@ -18,11 +18,11 @@ from perdure.errors import NotFound, Refused
 from perdure.journal import TriggerRow
 from perdure.kernel.commands import Delivered
 from perdure.kernel.values import Error
-from perdure.llms.model_keys import reveal_unless_a_key
 from perdure.model.trigger_sources import Verify, Webhook
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.kept_inputs import Kept, store_inputs, weigh_inputs
 from perdure.runtime.coordinator.requests import ItemFate
+from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import WeakSecret
 from perdure.service.errors import Overloaded, TriggerFull
 from perdure.service.triggers import read_spec

@@ -1,4 +1,4 @@
-"""Which secrets are keys of models: those are given to no template, and neither sign nor verify anything (X08)."""
+"""The secrets that definitions name to sign or to verify with. A key of a model is none (X08)."""
 
 from __future__ import annotations
 
