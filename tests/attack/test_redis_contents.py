@@ -49,6 +49,7 @@ def places(keys):
     found += [keys.lane("default", lane) for lane in ("adopted", "0:task:nobody", LANE)]
     for partition in range(PARTITIONS):
         found += [keys.results(partition), keys.begins(partition), keys.grant(partition, "x")]
+    found += keys.stream("x", "x")
     return [*found, keys.slots("default", "vendor"), keys.rate("default", "vendor", 60_000)]
 
 
