@@ -112,11 +112,21 @@ class Contents:
         return BlobRef(f"{ref}+refs" if refs else ref)
 
     async def view(
-        self, state: State, *, raw: bool = False, nodes: bool = True, seen: Seen = JOURNAL, budget: Budget | None = None
+        self,
+        state: State,
+        *,
+        raw: bool = False,
+        nodes: bool = True,
+        values: bool = True,
+        seen: Seen = JOURNAL,
+        budget: Budget | None = None,
     ) -> dict[str, Any]:
-        """A run as `run_view` shows it, with inputs and outputs whole, and the beginning of nodes' large outputs."""
+        """A run as `run_view` shows it, with inputs and outputs whole, and the beginning of nodes' large outputs. Without `values`
+        its inputs and outputs are left out, and `omitted` names them."""
         budget = budget or Budget()
         view = run_view(state, nodes=nodes, seen=seen) | about_view(state)
+        if not values:
+            return view | {"inputs": None, "outputs": None, "omitted": ["inputs", "outputs"]}
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)
         for name, value in (("inputs", {} if state.inputs is None else state.inputs), ("outputs", outputs)):
             try:

@@ -234,3 +234,14 @@ async def test_a_node_is_shown_without_its_output_by_its_size(server):
     assert whole["output"] == {"n": [1, 2, 3]}
     assert [("output" in one, one["size"]) for one in (bare, *bare["visits"])] == [(False, len('{"n":[1,2,3]}'))] * 2
     assert bare["attempts"] == whole["attempts"]
+
+
+async def test_a_run_is_shown_without_its_values_where_nobody_asked_for_them(server):
+    run = await server.start(workflow(transform("a", "{{ inputs.text }}")), {"text": "x" * 1000})
+    path = f"/runs/{run['run_id']}"
+    of_nodes = await server.ok(f"{path}?outputs=false")
+    assert (of_nodes["inputs"], of_nodes["outputs"]) == ({"text": "x" * 1000}, {"a": "x" * 1000})
+    assert "omitted" not in of_nodes
+    for bare in (await server.ok(f"{path}?values=false"), await server.ok(f"{path}/state?at=3&values=false")):
+        assert (bare["inputs"], bare["outputs"], bare["omitted"]) == (None, None, ["inputs", "outputs"])
+        assert "x" * 1000 not in str(bare)

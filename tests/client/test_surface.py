@@ -165,7 +165,7 @@ def test_both_clients_offer_the_same():
 
     with Client("http://127.0.0.1:1") as client:
         there = offered(client, Noun)
-        assert str(inspect.signature(client.runs.get)).startswith("(run_id: 'str', *, outputs: 'bool' = True)")
+        assert str(inspect.signature(client.runs.get)).startswith("(run_id: 'str', *, outputs: 'bool' = True,")
         assert client.runs.get.__doc__
     assert there == offered(AsyncClient("http://127.0.0.1:1"), AsyncNoun)
     assert set(there) == {

@@ -162,12 +162,18 @@ async def _start(call: Call, body: StartRun) -> Started:
 
 class GetRun(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     outputs: Annotated[bool, Meta(description="Whether outputs of nodes are shown with them.")] = True
+    values: Annotated[
+        bool,
+        Meta(
+            description="Whether the run's inputs and outputs are shown, and those of nodes; `omitted` names the former."
+        ),
+    ] = True
 
 
 @routes.get("/runs/{run_id}", READ, s.Run)
 async def get(call: Call, query: GetRun) -> Any:
     """Get a run: its state, nodes, counter, outputs and errors."""
-    return await call.service.runs.get(call.path("run_id"), outputs=query.outputs)
+    return await call.service.runs.get(call.path("run_id"), outputs=query.outputs, values=query.values)
 
 
 class ListNodes(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -291,12 +297,13 @@ async def working(call: Call) -> Any:
 class StateAt(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: Annotated[int, Meta(description="The number of an event.", ge=1, le=2**53)]
     outputs: bool = True
+    values: bool = True
 
 
 @routes.get("/runs/{run_id}/state", READ, s.Run)
 async def state(call: Call, query: StateAt) -> Any:
     """Get a run as it was right after an event."""
-    return await call.service.runs.state_at(call.path("run_id"), query.at, outputs=query.outputs)
+    return await call.service.runs.state_at(call.path("run_id"), query.at, outputs=query.outputs, values=query.values)
 
 
 @routes.get("/runs/{run_id}/path", READ, s.StepPage)

@@ -181,6 +181,8 @@ class Run(View, frozen=True, kw_only=True):
     generation: int
     inputs: Any
     outputs: Any
+    omitted: Maybe[list[str]] = UNSET
+    """What was left out because it was not asked for."""
     error: Error | None
     created_at: float
     started_at: float | None

@@ -76,9 +76,10 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         return post("runs", body=body, headers=headers, repeatable=True, wait_seconds=wait_seconds, before=before)
 
     @operation
-    def get(self, run_id: str, *, outputs: bool = True) -> Call[v.Run]:
-        """A run: state, nodes, outputs, error. Of very many nodes only the first, and `next_nodes` to continue from."""
-        return get("runs", run_id, outputs=None if outputs else False)
+    def get(self, run_id: str, *, outputs: bool = True, values: bool = True) -> Call[v.Run]:
+        """A run: state, nodes, outputs, error. Of very many nodes only the first, and `next_nodes` to continue from. Without `outputs`
+        those of nodes are left out; without `values` these and its own inputs and outputs."""
+        return get("runs", run_id, outputs=None if outputs else False, values=None if values else False)
 
     @listing
     def nodes(
@@ -131,9 +132,11 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         return get("runs", run_id, "stream", **{"after": after, "with": with_}, **more)
 
     @operation
-    def state_at(self, run_id: str, seq: int, *, outputs: bool = True) -> Call[v.Run]:
+    def state_at(self, run_id: str, seq: int, *, outputs: bool = True, values: bool = True) -> Call[v.Run]:
         """A run as it was when event `seq` had just happened."""
-        return get("runs", run_id, "state", at=seq, outputs=None if outputs else False)
+        return get(
+            "runs", run_id, "state", at=seq, outputs=None if outputs else False, values=None if values else False
+        )
 
     @listing
     def path(self, run_id: str, *, after: int = 0, limit: int = PAGE, cursor: str | None = None) -> Call[Page[v.Step]]:

@@ -68,21 +68,24 @@ class Runs(RunActions):
         """What a list says of a run, which can be said even where its events cannot be read."""
         return run_summary(await self._tenancy.get_run(run_id))
 
-    async def get(self, run_id: str, *, outputs: bool = True) -> View:
-        """A whole run; of very many nodes only the first, and `next_nodes` to continue from."""
-        return await self._get(run_id, outputs)
+    async def get(self, run_id: str, *, outputs: bool = True, values: bool = True) -> View:
+        """A whole run; of very many nodes only the first, and `next_nodes` to continue from. Without `outputs` those of nodes are left
+        out; without `values` these and its own inputs and outputs."""
+        return await self._get(run_id, outputs, values)
 
-    async def state_at(self, run_id: str, seq: int, *, outputs: bool = True) -> View:
+    async def state_at(self, run_id: str, seq: int, *, outputs: bool = True, values: bool = True) -> View:
         """A run as it was when event `seq` had just happened."""
-        return await self._get(run_id, outputs, seq)
+        return await self._get(run_id, outputs, values, seq)
 
-    async def _get(self, run_id: str, outputs: bool, at: int | None = None) -> View:
+    async def _get(self, run_id: str, outputs: bool, values: bool, at: int | None = None) -> View:
         record = await self._tenancy.get_run(run_id)
         state = await (self._engine.runs.state_of(record) if at is None else state_at(self._engine, record, at))
         seen = await self._seen(state, at)
-        view = await self._engine.contents.view(state, raw=True, nodes=False, seen=seen, budget=self._tenancy.budget)
+        view = await self._engine.contents.view(
+            state, raw=True, nodes=False, values=values, seen=seen, budget=self._tenancy.budget
+        )
         shown = len(state.ir.nodes) if self._tenancy.owner else NODES_SHOWN
-        nodes = await self.nodes_of(state, limit=shown, outputs=outputs, seen=seen)
+        nodes = await self.nodes_of(state, limit=shown, outputs=outputs and values, seen=seen)
         view["nodes"] = nodes["items"]
         if nodes["next_cursor"] is not None:
             view["next_nodes"] = nodes["next_cursor"]

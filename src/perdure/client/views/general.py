@@ -148,6 +148,8 @@ class Run(TypedDict):
     generation: int
     inputs: Any
     outputs: Any
+    omitted: NotRequired[list[str]]
+    """What was left out because it was not asked for."""
     error: Error | None
     created_at: float
     started_at: float | None
