@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui ui-watch tools test budgets check stress sim chaos cluster fuzz api attack bench peers pictures format lock clean
+.PHONY: help setup demo ui ui-watch tools test budgets check stress sim trigger-kills chaos cluster fuzz api attack bench peers pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -62,6 +62,9 @@ stress: tools ## every test in random order beside simulated histories, ROUNDS=3
 
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
 	@$(PY) -m perdure.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)
+
+trigger-kills: setup ## kill -9 of each process while 10,000 webhooks, 1,000 schedules and 1,000,000 rows come in; most of an hour
+	@PERDURE_TEST_LONG=1 $(PY) -m pytest -n 0 tests/chaos/test_triggers.py $(ARGS)
 
 chaos: setup ## SECONDS=300 in which processes, servers and the network fail; SEED=123 repeats one, roughly
 	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -17,6 +17,7 @@ from typing import Any
 from bench.http import HOOK, QUICK, SECRET
 from perdure.clock import system
 from perdure.engine import Engine
+from perdure.journal import RunFilter
 from perdure.model import compile_definition
 from perdure.service import Service
 from perdure.service import webhook_deliveries as hooks
@@ -24,7 +25,12 @@ from perdure.service import webhook_deliveries as hooks
 HEADERS = {"authorization": f"Bearer {SECRET}", "content-type": "application/json"}
 RAW = b'{"workflow": "quick"}'
 SENDERS = 32
-IDLE_SECONDS = 20.0
+IDLE_SECONDS = 30.0
+IDLE: tuple[dict[str, Any], ...] = (
+    {"schedule": {"cron": "0 0 1 1 *"}},
+    {"webhook": {"verify": {"scheme": "bearer", "secret": "BENCH"}}},
+    {"event": {"name": "never.sent"}},
+)
 
 
 class Used:
@@ -92,19 +98,35 @@ async def measure_schedules(engine: Engine, count: int) -> str:
 
 
 async def measure_idle(engine: Engine, count: int) -> str:
-    """Webhooks and schedules that have nothing to do: what they use while nothing happens."""
+    """Webhooks, schedules and listeners to events that have nothing to do: what they use while nothing happens."""
     triggers = Service.of_owner(engine).triggers
     for number in range(count):
-        source: dict[str, Any] = {"schedule": {"cron": "0 0 1 1 *"}}
-        if number % 2:
-            source = {"webhook": {"verify": {"scheme": "bearer", "secret": "BENCH"}}}
-        await triggers.apply({"name": f"i{number}", "workflow": "quick", **source})
+        await triggers.apply({"name": f"i{number}", "workflow": "quick", **IDLE[number % len(IDLE)]})
     assert engine.coordinator is not None
     await engine.coordinator.settled()
-    cpu = time.process_time()
-    await system.sleep(IDLE_SECONDS)
-    used = (time.process_time() - cpu) / IDLE_SECONDS
-    return f"{used * 1000:6.1f} ms of processor a second with {count:,} triggers"
+    said = []
+    written = await _count_events(engine)
+    for holds in (count, 0):
+        if not holds:  # the same process without any, to compare with
+            for number in range(count):
+                await triggers.delete(f"i{number}")
+            await engine.coordinator.settled()
+            written = await _count_events(engine)
+        cpu = time.process_time()
+        await system.sleep(IDLE_SECONDS)
+        said.append(f"{(time.process_time() - cpu) / IDLE_SECONDS * 1000:5.1f} ms of processor a second with {holds:,}")
+        said[-1] += f" ({await _count_events(engine) - written} events)"
+    return "   ".join(said)
+
+
+async def _count_events(engine: Engine) -> int:
+    """Of all triggers: what is written while nothing happens is too much."""
+    total, cursor = 0, None
+    while True:
+        page = await engine.journal.list_runs(RunFilter(), limit=1000, cursor=cursor)
+        total += sum(row.seq for row in page.items)
+        if (cursor := page.next_cursor) is None:
+            return total
 
 
 MEASURES = {

@@ -168,6 +168,9 @@ class Cluster:
                 "PERDURE_REDIS_PREFIX": self.prefix,
                 "PERDURE_SIGNING_KEYS": SIGNING_KEYS,
                 "PERDURE_BLOB_URL": f"file:{self.folder / 'blobs'}",
+                "PERDURE_FOLDER_ROOTS": str(self.folder),
+                "PERDURE_ALLOW_UNSIGNED_HOOKS": "true",
+                "PERDURE_HOOK_RATE": "0",
             }
         )
 
