@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from perdure.clock import SystemClock
@@ -17,6 +19,7 @@ class Log:
 
     async def count_occurrences(self, tenant: str, most: int) -> int:
         self.counted += 1
+        await asyncio.sleep(0)  # as a database would be waited for
         return min(self.kept, most)
 
     async def drop_occurrences(self, tenant: str, most: int) -> int:
@@ -83,3 +86,10 @@ async def test_much_that_is_too_many_goes_a_part_at_a_time(kept):
     room, _ = make(log, most=2000)
     assert await room.make("t")
     assert log.dropped <= 10_000
+
+
+async def test_those_that_send_at_once_make_room_once():
+    log = Log(1000, 1000)
+    room, _ = make(log)
+    assert all(await asyncio.gather(*(room.make("t") for _ in range(8))))
+    assert (log.counted, log.dropped) == (1, 10)

@@ -6,6 +6,8 @@ fill the room, and once a minute when it is half full: other processes send too.
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from perdure.clock import Clock
@@ -33,12 +35,17 @@ class EventRoom:
         self.seconds = seconds
         """How long an event is kept where there is room."""
         self._counts: dict[str, _Count] = {}
+        self._counting: dict[str, asyncio.Lock] = {}
+        """By tenant: those that send at once would each make room for all of them."""
 
     async def make(self, tenant: str) -> bool:
         """Whether there is room for one more event, which is taken by it."""
         found = self._counts.get(tenant)
         if found is None or self._is_old(found):
-            found = self._counts[tenant] = await self._count(tenant)
+            async with self._counting.setdefault(tenant, asyncio.Lock()):
+                found = self._counts.get(tenant)
+                if found is None or self._is_old(found):
+                    found = self._counts[tenant] = await self._count(tenant)
         if found.full:
             return False
         found.room -= 1
