@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 import sqlite3
-import time
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from perdure.kernel import events as e
-from perdure.kernel.mailbox import run_of_item, run_of_moment
+from perdure.kernel.mailbox import run_of_item
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
 from tests.chaos.cluster import Cluster, Process
@@ -30,6 +30,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chaos")]
 
 IS_LONG = bool(os.environ.get("PERDURE_TEST_LONG"))
 HOOKS, SCHEDULES, ROWS = (10_000, 1_000, 1_000_000) if IS_LONG else (60, 12, 240)
+FIRINGS = 6
+"""Of each schedule."""
+EVERY = "60s" if IS_LONG else "1s"
 SENDERS = 8
 PATIENCE_SECONDS = 7200.0 if IS_LONG else 120.0
 HOOK = {
@@ -90,43 +93,47 @@ async def test_each_delivery_each_moment_and_each_row_has_one_run_whichever_proc
         await engine.workflows.register(compiled(workflow(transform("a", 1), name="killed")))
         hook = (await triggers.apply(HOOK))["hook"]
         put_rows(cluster.folder / "kills.db", ROWS)
-        due = int(time.time()) + 5 + SCHEDULES // 20
-        at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(due))
-        for number in range(SCHEDULES):
-            await triggers.apply({"name": f"kill-{number}", "workflow": "killed", "schedule": {"at": [at]}})
+        await _register_schedules(triggers)
         table = {"database": f"sqlite:///{cluster.folder}/kills.db", "table": "orders", "cursor": ["id"]}
         polled = {"every": "1s", "settle": "0s", "from": "start"}
         rows = {"name": "kill-rows", "workflow": "killed", "table": {**table, **polled}, "limits": {"open": 1000}}
         await triggers.apply(rows)
-        expected = _list_expected(due)
+        count = HOOKS + ROWS + SCHEDULES * FIRINGS
         sender = Sender(cluster, hook)
         sending = asyncio.create_task(sender.run(HOOKS))
-        await _kill_each(cluster, len(expected))
+        await _kill_each(cluster, count)
         await asyncio.wait_for(sending, PATIENCE_SECONDS)
-        await eventually(lambda: _have_completed(cluster, len(expected)), PATIENCE_SECONDS)
+        await eventually(lambda: _have_completed(cluster, count), PATIENCE_SECONDS)
         found = [row["run_id"] for row in await cluster.query(f"SELECT run_id FROM perdure.runs WHERE {OURS}")]
-        assert sorted(found) == sorted(expected)
-        assert set(sender.taken.values()) == {
-            run_of_item(trigger_id("default", "kill-hook"), f"h{n}") for n in range(HOOKS)
-        }
+        items = {run_of_item(HOOK_ID, f"h{n}") for n in range(HOOKS)}
+        assert set(sender.taken.values()) == items
+        items |= {run_of_item(ROWS_ID, f"[{n}]") for n in range(1, ROWS + 1)}
+        moments = Counter(run_id.partition("~t")[0] for run_id in found if run_id not in items)
+        assert moments == {trigger_id("default", f"kill-{n}"): FIRINGS for n in range(SCHEDULES)}
+        assert len(found) == count
         if not IS_LONG:
-            await _check_journals(engine.journal, expected)
+            await _check_journals(engine.journal, found)
         for name in ("kill-hook", "kill-rows"):
             await triggers.delete(name)
     finally:
         await engine.close()
 
 
+async def _register_schedules(triggers: Any) -> None:
+    """Several at a time: each waits for its coordinator. None of their moments is left out, so each has its run."""
+    left = iter(range(SCHEDULES))
+    schedule = {"every": EVERY, "max_firings": FIRINGS}
+
+    async def register() -> None:
+        for number in left:
+            written = {"name": f"kill-{number}", "workflow": "killed", "schedule": schedule}
+            await triggers.apply({**written, "catchup": "all", "overlap": "buffer"})
+
+    await asyncio.gather(*(register() for _ in range(SENDERS)))
+
+
 OURS = "workflow = 'killed'"
-
-
-def _list_expected(due: int) -> list[str]:
-    hooks, rows = trigger_id("default", "kill-hook"), trigger_id("default", "kill-rows")
-    return [
-        *(run_of_item(hooks, f"h{number}") for number in range(HOOKS)),
-        *(run_of_item(rows, f"[{number}]") for number in range(1, ROWS + 1)),
-        *(run_of_moment(trigger_id("default", f"kill-{number}"), due) for number in range(SCHEDULES)),
-    ]
+HOOK_ID, ROWS_ID = trigger_id("default", "kill-hook"), trigger_id("default", "kill-rows")
 
 
 async def _count(cluster: Cluster, state: str = "") -> int:
@@ -152,7 +159,7 @@ async def _is_reached(cluster: Cluster, wanted: int) -> bool:
     return await _count(cluster) >= wanted
 
 
-async def _check_journals(journal: Any, expected: list[str]) -> None:
+async def _check_journals(journal: Any, found: list[str]) -> None:
     """Nothing was started twice, by what the triggers wrote down."""
     names = ["kill-hook", "kill-rows", *(f"kill-{number}" for number in range(SCHEDULES))]
     started = [
@@ -162,4 +169,4 @@ async def _check_journals(journal: Any, expected: list[str]) -> None:
         if isinstance(event, e.TriggerStarted)
         for one in event.starts
     ]
-    assert sorted(started) == sorted(expected)
+    assert sorted(started) == sorted(found)
