@@ -275,6 +275,10 @@ class Engine:
         if (time := _server_time(self.clock, self.journal)) is not None:
             self.parts.spawn("clock", time.run())
 
+    async def find_streams(self) -> Streams | None:
+        """Where chunks are on their way; None: another process has them."""
+        return (await self.connect()).streams if self.distributed else self._streams
+
     async def _list_workers(self) -> list[WorkerSeen]:
         return await (await self.connect()).list_workers()
 

@@ -200,7 +200,10 @@ def octets(headers):
 
 CARRIES_ITS_OWN = {"token"}
 """A link is a credential: whoever has it is who it was made for."""
-NOT_YET = {"/api/v1/runs/{run_id}/nodes/{node}/output": "has given nothing yet"}
+NOT_YET = {
+    "/api/v1/runs/{run_id}/nodes/{node}/output": "has given nothing yet",
+    "/api/v1/runs/{run_id}/nodes/{node}/chunks": "has no stream",
+}
 """What its owner is told of a node that waits."""
 SHARED = {"/api/v1/node-types/{name}"}
 """Names of what is installed; nothing of a tenant."""

@@ -241,6 +241,19 @@ def test_a_run_there_is_drawn_and_its_logs_are_read(remote, server, tmp_path):
 
 
 @pytest.mark.slow
+def test_what_a_node_yields_is_shown_there_and_here(remote, server, tmp_path):
+    config = {"function": "tests.engine.streaming:count", "args": {"n": 3}}
+    file = workflow(tmp_path, "yields", {"id": "a", "type": "task", "config": config, "stream": {}})
+    run_id = remote.run("run", file, "--no-wait").stdout.strip()
+    assert remote.run("runs", "chunks", run_id, "a", "-f").stdout.split() == ["1", "2", "3"]
+    lines = remote.run("runs", "chunks", run_id, "a", "--json").stdout.splitlines()
+    assert json.loads(lines[0]) == {"type": "chunk", "edition": 1, "number": 1, "chunk": 1}
+    assert json.loads(lines[-1])["reason"] == "end"
+    here = ("runs", "chunks", run_id, "a", "--json", "--db", server.folder / "perdure.db")
+    assert remote.run(*here).stdout.splitlines() == lines
+
+
+@pytest.mark.slow
 def test_tab_completes_what_is_on_the_server(remote, tmp_path):
     run_id, approval = waiting(remote, tmp_path, "completed-by-tab")
     assert run_id in values("runs", "show", run_id[:20])

@@ -295,3 +295,13 @@ def test_a_stream_that_is_cut_goes_on_behind_the_last_event_and_behind_the_last_
     again = stream.request()
     assert "logs_after=7" in again.url
     assert again.headers["Last-Event-ID"] == "4"
+
+
+def test_chunks_that_are_cut_go_on_behind_the_last_one_and_end_with_their_end():
+    stream = Stream(Options(url="http://x"), get("runs", "r", "nodes", "a", "chunks"), lambda: 0.0)
+    chunk = b'id: 2.7\nevent: chunk\ndata: {"edition":2,"number":7,"chunk":"x"}\n\n'
+    assert list(stream.feed(chunk)) == [{"type": "chunk", "edition": 2, "number": 7, "chunk": "x"}]
+    assert stream.ended() is not None
+    assert stream.request().headers["Last-Event-ID"] == "2.7"
+    list(stream.feed(b'id: 2.7\nevent: end\ndata: {"edition":2,"number":7,"reason":"end"}\n\n'))
+    assert stream.ended() is None

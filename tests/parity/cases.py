@@ -41,6 +41,11 @@ def runs_events(world):
     world.compare("runs", "events", "nobody", code=1)
 
 
+def runs_chunks(world):
+    world.compare("runs", "chunks", world.read["done"], "a", code=1)
+    world.compare("runs", "chunks", "nobody", "a", "--follow", code=1)
+
+
 def runs_logs(world):
     world.compare("runs", "logs", world.read["done"])
     world.compare("runs", "logs", world.read["done"], "--follow")
@@ -462,6 +467,7 @@ CASES = (
         runs_explain,
         runs_events,
         runs_logs,
+        runs_chunks,
         runs_path,
         runs_cost,
         runs_transcript,

@@ -83,6 +83,13 @@ async def _follow(on, run):
     return {"events": found}
 
 
+async def _chunks(on, run):
+    """A node that yields nothing to others has no chunks, wherever they are asked for."""
+    if isinstance(on, Service):
+        return {"over": await on.runs.chunks(run, "a").is_over()}
+    return {"chunks": [chunk async for chunk in on.runs.chunks(run, "a")]}
+
+
 async def _revoke(on, name):
     return await on.keys.revoke(name if name == NOWHERE else (await on.keys.create(name, ["viewer"]))["key_id"])
 
@@ -204,6 +211,7 @@ OPERATIONS = {
     "runs.working": read("waits", lambda on, run: on.runs.working(run)),
     "runs.events": read("done", lambda on, run: on.runs.events(run, before=4, node="a", outputs=False)),
     "runs.follow": read("done", _follow),
+    "runs.chunks": read("done", _chunks),
     "runs.logs": read("done", lambda on, run: on.runs.logs(run)),
     "runs.path": read("done", lambda on, run: on.runs.path(run)),
     "runs.usage": read("done", lambda on, run: on.runs.usage(run)),

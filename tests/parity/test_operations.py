@@ -24,7 +24,10 @@ def world(tmp_path_factory):
         yield made
 
 
-REFUSED = {"sessions.end": "only a browser has a session: `tests/api/test_sessions.py`"}
+REFUSED = {
+    "sessions.end": "only a browser has a session: `tests/api/test_sessions.py`",
+    "runs.chunks": "no node of the runs that are compared yields: `tests/api/test_chunks.py`",
+}
 """Operations that cannot succeed here, with the place where they do."""
 
 

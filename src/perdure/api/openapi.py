@@ -26,6 +26,9 @@ _EVENT = {
     "properties": {"id": _TEXT, "event": _TEXT, "data": _TEXT, "retry": {"type": "integer"}},
 }
 
+_LAST_ID = {False: "^[0-9]{0,15}$", True: "^([0-9]{1,10}[.][0-9]{1,15})?$"}
+"""How events of a run are named, and chunks of a node."""
+
 _SIGNED = {
     "webhook-id": "The id of this message; the same one again is answered as the first.",
     "webhook-timestamp": "When it was signed, in seconds since 1970; at most five minutes ago.",
@@ -202,8 +205,9 @@ def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     if endpoint.signed is not None:
         headers += [_header(name, said, {"type": "string", "pattern": "^[!-~ ]*$"}) for name, said in _SIGNED.items()]
     if "text/event-stream" in endpoint.answers.values():
+        of_chunks = endpoint.template.endswith("/chunks")
         headers.append(
-            _header("Last-Event-ID", "Go on after this event.", {"type": "string", "pattern": "^[0-9]{0,15}$"})
+            _header("Last-Event-ID", "Go on after this event.", {"type": "string", "pattern": _LAST_ID[of_chunks]})
         )
     return headers
 

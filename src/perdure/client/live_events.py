@@ -20,7 +20,8 @@ SILENT_SECONDS = 45.0
 """After this long without a byte the server counts as gone: it shows every 15 s that it is alive."""
 PATIENCE = 12
 """How many tries, about 40 s, until a stream that was once open is given up: the server may be restarting."""
-ENDS = frozenset({"run.completed", "run.failed", "run.cancelled", "run.rolled_back"})
+ENDS = frozenset({"run.completed", "run.failed", "run.cancelled", "run.rolled_back", "end"})
+"""What ends a stream: of a run, or of the chunks of a node."""
 
 
 class Stream:
@@ -38,7 +39,7 @@ class Stream:
         self._patience = options.retries
         self._rest = b""
         self._data: list[bytes] = []
-        self._name = b""
+        self._name = self._id = b""
         self.over = False
 
     def request(self) -> Sending:
@@ -79,6 +80,8 @@ class Stream:
                 self._data.append(value.removeprefix(b" "))
             elif name == b"event":
                 self._name = value.removeprefix(b" ")
+            elif name == b"id":
+                self._id = value.removeprefix(b" ")
             elif not line.rstrip(b"\r"):
                 yield from self._complete()
             elif not name:  # a comment: the server is alive
@@ -96,8 +99,10 @@ class Stream:
                 event = {"type": self._name.decode(), **event}
                 if event["type"] == "log":
                     self._line = event["position"]
+                if self._id:  # a chunk
+                    self._last_type, self._last_id = event["type"], self._id.decode()
             yield event
-        self._name = b""
+        self._name = self._id = b""
 
     def ended(self) -> Pause | None:
         """Take the end of the stream: the run has ended (None), or another server continues after a pause."""

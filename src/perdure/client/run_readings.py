@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from perdure.client import views as v
 from perdure.client.http_calls import Call, get, read_text
-from perdure.client.operations import Page, listing, operation
+from perdure.client.operations import Page, listing, operation, streaming
 
 
 class RunReadingsCalls:
@@ -45,6 +45,16 @@ class RunReadingsCalls:
         """Every change of a node's state behind event `after`, as columns: the last row about a node that is `shown` is
         what a view of the run has for it. About `limit` rows; `next_cursor` is where the next ones begin."""
         return get("runs", run_id, "film", after=after, limit=limit, cursor=cursor)
+
+    @streaming
+    def chunks(
+        self, run_id: str, node: str, *, port: str = "out", after: str = "", follow: bool = True
+    ) -> Call[dict[str, Any]]:
+        """What a node yields, as it yields it, until it ends: `{"type": "chunk", "edition": 1, "number": 1, "chunk": …}`. With
+        `{"type": "restart", "edition": 2}` the node began anew, and what came before counts no more; the last one is
+        `{"type": "end", "reason": "end", …}`. A stream that is cut continues where it was. `after`: only what comes behind this
+        chunk, as `"1.17"`; without `follow`, only what there is now."""
+        return get("runs", run_id, "nodes", node, "chunks", port=port, after=after or None, follow=follow)
 
     @operation
     def node_input(

@@ -72,6 +72,10 @@ class Feed:
         self._tell_all()
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def followed(self) -> int:
         """The number of readers."""
         return sum(len(topic.readers) for topic in self._topics.values())

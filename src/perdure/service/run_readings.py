@@ -18,6 +18,7 @@ from perdure.kernel.state import State
 from perdure.runtime.coordinator.parked import describe
 from perdure.service.films import MOST_ROWS, film_of
 from perdure.service.history import state_at
+from perdure.service.node_chunks import START, ChunkReader, Position
 from perdure.service.node_values import Which, get_activation, get_output, items_of, seq_of_attempt
 from perdure.service.pages import listing
 from perdure.service.pictures import Graph, draw_run
@@ -67,6 +68,12 @@ class Readings(Starts):
         `next_cursor` is where the next ones begin."""
         record = await self._tenancy.get_run(run_id)
         return await film_of(self._engine, record, after if cursor is None else int(cursor), limit)
+
+    def chunks(
+        self, run_id: str, node: str, *, port: str = "out", after: Position = START, follow: bool = True
+    ) -> ChunkReader:
+        """What a node yields, behind a position: what there is, and with `follow` what comes, until it ends."""
+        return ChunkReader(self._tenancy, run_id, node, port, after, follow=follow)
 
     # -- values --------------------------------------------------------------------------------------------------------
 
