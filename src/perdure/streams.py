@@ -5,7 +5,7 @@ is not yet kept as a blob, and how far each reader is. It may lose all of it: wh
 sends again what it holds, and readers are told again what has ended (T1). A store never decides; it fences by the edition, which is
 the attempt that yields: an older one is refused, a newer one takes its place.
 
-Chunks have numbers from 1 on, without gap, in each port of an edition. What is sent again is dropped by its number.
+Chunks have numbers from 1 on, without gap, in each port of an edition. What is sent again is dropped by its number (F3).
 """
 
 from __future__ import annotations

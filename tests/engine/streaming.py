@@ -179,7 +179,7 @@ async def own_count(n: int, pause: float) -> AsyncIterator[list[int]]:
 
 
 async def add_one_count(numbers: perdure.Stream[list[int]], ctx: perdure.Context) -> int:
-    """Add up what one execution says, and keep the sum with every fifth number."""
+    """Add up what one execution says (F3), and keep the sum with every fifth number."""
     said, total = ctx.last_checkpoint or (0, 0)
     async for execution, number in numbers:
         if said not in (0, execution) or numbers.position != number:

@@ -134,7 +134,7 @@ class LocalStreams:
             self._wake(Name(run_id, place))
 
     def lose(self) -> None:
-        """Forget everything, as a server that comes back empty."""
+        """Forget everything, as a server that comes back empty (F9)."""
         self._runs.clear()
         for run_id, place in list(self._waiting):
             self._wake(Name(run_id, place))

@@ -40,7 +40,7 @@ from perdure.runtime.worker.handlers import Found, Handlers
 from perdure.runtime.worker.inflow import Inflows
 from perdure.runtime.worker.isolation import Duties, ProcessPool
 from perdure.runtime.worker.logs import LONGEST
-from perdure.runtime.worker.outflow import Outflow
+from perdure.runtime.worker.outflow import MOST_PENDING, Crossing, Outflow
 from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.sayings import choice_of, plain
@@ -451,12 +451,18 @@ class WorkerContext(Context):
             await out.settle()
 
     def _give_in_thread(self, made: Iterable[Any], out: Outflow) -> None:
-        for value in made:
-            said = asyncio.run_coroutine_threadsafe(self._yield(out, value), self._execution.loop)
-            try:
-                said.result()
-            except concurrent.futures.CancelledError:
-                raise RuntimeError(f"{self._attempt.task_id} is over") from None
+        """Yield from a thread. Each chunk is on its way at once; only now and then is it waited for."""
+        crossing = Crossing(out, self._execution.loop)
+        for given, value in enumerate(made):
+            port, chunk = (value.port, value.value) if isinstance(value, On) else ("out", value)
+            body = self._execution.encode_chunk(self._task, chunk)
+            out.check(port, body)
+            crossing.put(port, body)
+            if given % MOST_PENDING == 0:
+                try:
+                    asyncio.run_coroutine_threadsafe(out.settle(), self._execution.loop).result()
+                except concurrent.futures.CancelledError:
+                    raise RuntimeError(f"{self._attempt.task_id} is over") from None
             if self._attempt.reported or self.cancelled:
                 raise RuntimeError(f"{self._attempt.task_id} is to stop")
 

@@ -100,16 +100,16 @@ class Inflow(Stream[Any]):
         self._loop = loop
         self._turn = 0
 
+    def _pop(self, feed: _Feed) -> Any:
+        value = feed.pop()
+        self.position = feed.position
+        return value
+
     async def next(self) -> tuple[bool, Any]:
         """The next chunk of whichever source has one. False when all have ended. Raises StreamBroken."""
         while True:
-            for _ in self._feeds:
-                self._turn = (self._turn + 1) % len(self._feeds)
-                feed = self._feeds[self._turn]
-                if feed.ready:
-                    value = feed.pop()
-                    self.position = feed.position
-                    return True, value
+            if (feed := self._find_ready()) is not None:
+                return True, self._pop(feed)
             waiting = [feed for feed in self._feeds if not feed.over]
             if broken := next((feed for feed in self._feeds if feed.error), None):
                 raise StreamBroken(broken.source.node, broken.error)
@@ -127,6 +127,14 @@ class Inflow(Stream[Any]):
             await asyncio.gather(*fills, return_exceptions=True)
             for fill in done:
                 fill.result()
+
+    def _find_ready(self) -> _Feed | None:
+        """The source whose turn it is, of those that have a chunk at hand."""
+        for _ in self._feeds:
+            self._turn = (self._turn + 1) % len(self._feeds)
+            if self._feeds[self._turn].ready:
+                return self._feeds[self._turn]
+        return None
 
     async def drain(self) -> None:
         """Read to the end, for a handler that returned before it."""
@@ -147,8 +155,12 @@ class Inflow(Stream[Any]):
             yield value
 
     def __iter__(self) -> Iterator[Any]:
-        """For a plain function, which runs in a thread."""
+        """For a plain function, which runs in a thread. What is at hand it takes itself: while it does not wait for the loop,
+        the loop touches none of it."""
         while True:
+            if (feed := self._find_ready()) is not None:
+                yield self._pop(feed)
+                continue
             more, value = asyncio.run_coroutine_threadsafe(self.next(), self._loop).result()
             if not more:
                 return

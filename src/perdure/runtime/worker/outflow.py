@@ -8,6 +8,7 @@ for the first chunk: nothing is written before the journal has let this executio
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -84,14 +85,8 @@ class Outflow:
 
     def add(self, port: str, body: bytes) -> bool:
         """Take a chunk. True when the handler should wait (`settle`) before it yields the next one."""
-        found = self._ports.get(port)
-        if found is None:
-            known = ", ".join(self._ports)
-            message = f"{self._task.node} has no port {port!r} (it has: {known}); add it: stream: {{ports: [{port}]}}"
-            raise Failure("no_such_port", message, retryable=False)
-        if len(body) > LARGEST_CHUNK:
-            message = f"a chunk of {self._task.node} has {len(body):,} bytes, and {LARGEST_CHUNK:,} are allowed; yield it in pieces"
-            raise Failure("bad_output", message, retryable=False)
+        self.check(port, body)
+        found = self._ports[port]
         first = not found.count
         found.pending.append(body)
         found.count += 1
@@ -103,6 +98,16 @@ class Outflow:
         self._idle.clear()
         self._wake.set()
         return first or len(found.pending) >= MOST_PENDING
+
+    def check(self, port: str, body: bytes) -> None:
+        """Raise Failure for a chunk that cannot be taken. From any thread."""
+        if port not in self._ports:
+            known = ", ".join(self._ports)
+            message = f"{self._task.node} has no port {port!r} (it has: {known}); add it: stream: {{ports: [{port}]}}"
+            raise Failure("no_such_port", message, retryable=False)
+        if len(body) > LARGEST_CHUNK:
+            message = f"a chunk of {self._task.node} has {len(body):,} bytes, and {LARGEST_CHUNK:,} are allowed; yield it in pieces"
+            raise Failure("bad_output", message, retryable=False)
 
     def _collect(self, port: _Port, body: bytes) -> None:
         self._last = body
@@ -245,3 +250,26 @@ class Outflow:
             if not await self._streams.progress(stream, edition, behind.number, STALL_SECONDS):
                 port.behind_at = behind.number
                 return
+
+
+class Crossing:
+    """Chunks on their way from the thread of a handler to the loop: those that come while the loop is busy go over together."""
+
+    def __init__(self, out: Outflow, loop: asyncio.AbstractEventLoop) -> None:
+        self._out = out
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[str, bytes]] = []
+
+    def put(self, port: str, body: bytes) -> None:
+        with self._lock:
+            self._waiting.append((port, body))
+            is_first = len(self._waiting) == 1
+        if is_first:
+            self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            some, self._waiting = self._waiting, []
+        for port, body in some:
+            self._out.add(port, body)
