@@ -19,6 +19,7 @@ def retried(model: Model, event: e.RunRetried) -> None:
     model.state, model.generation, model.orphaned = "running", event.generation, False
     model.whole.clear()
     again, reopened = _again(model)
+    model.refused = None
     for act in again.values():
         if act.unlet:
             act.fired = act.unlet = False
@@ -61,10 +62,11 @@ def _again(model: Model) -> tuple[dict[Key, Act], list[Loop]]:
             blamed.append(act)
             continue
         failed = act.state == "failed" and not act.handled
+        said_no = act.key == model.refused and (act.state == "failed" or (act.state == "completed" and act.rejected))
         cut_off = act.state == "cancelled" and act.cut not in ("", "parked")
-        if failed or cut_off or act.state == "compensated":
+        if failed or cut_off or said_no or act.state == "compensated":
             again[act.key] = act
-            if failed and act.unlet:
+            if act.state == "failed" and act.unlet:
                 blamed.append(act)
     while blamed:
         join = blamed.pop()

@@ -210,6 +210,8 @@ class Model:
         self.allowed: dict[tuple[Key, str], object] = {}
         """Calls that people allowed, with the hash of the arguments they allowed."""
         self.pauses: set[str] = set()
+        self.refused: Key | None = None
+        """The approval by whose no the run fails."""
         self.orphaned = False
         """The run was cancelled by its parent."""
         self.continues = False

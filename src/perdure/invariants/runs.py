@@ -108,6 +108,7 @@ def failing(model: Model, event: e.RunFailing) -> None:
     model.late = model.grace_over = False
     move(model, "failing")
     act = None if event.node is None else model.acts.get((event.node, event.scope, None))
+    model.refused = act.key if act is not None and event.error.code == "rejected" else None
     if act is not None and act.accepted and event.error.code in ("rejected", "loop_exhausted"):
         if past.is_unrouted(act) or act.state == "parked":  # no handler raised this error: the node has an outcome
             model.blame(

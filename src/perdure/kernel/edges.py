@@ -186,10 +186,18 @@ def uncount(state: State, activation: Activation, source: int) -> None:
     activation.skipped -= status == SKIPPED
     activation.failed -= status == FAILED
     activation.errors -= status == ERROR
-    if activation.refused:  # another required dependency may have been skipped too (rule 7)
-        edges = state.irs[activation.ir].edges
-        incoming = [edges[number] for number in state.node_in(activation.ir, activation.node).edges_in]
-        activation.refused = any(edge.required and activation.edges.get(edge.source) == SKIPPED for edge in incoming)
+    if source in activation.forgiven:
+        activation.forgiven = tuple(one for one in activation.forgiven if one != source)
+    if activation.refused:
+        activation.refused = _is_refused(state, activation)  # another one may have been skipped too
+
+
+def _is_refused(state: State, activation: Activation) -> bool:
+    """Whether a required dependency was skipped, and not because it lost to this node (rule 7)."""
+    ir = governing_ir(state, activation)
+    edges, unforgiven = state.irs[ir].edges, activation.edges.keys() - activation.forgiven
+    incoming = (edges[number] for number in state.node_in(ir, activation.node).edges_in)
+    return any(e.required and e.source in unforgiven and activation.edges[e.source] == SKIPPED for e in incoming)
 
 
 def current_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
@@ -357,12 +365,8 @@ def forgive_losers(state: State, loser: Activation) -> None:
         winner = state.activations.get(key_of(edge.target, loser.scope[: edge.common]))
         if not edge.required or needed is None or winner is None or winner.fired or winner.taken < needed:
             continue
-        incoming = (state.irs[ir].edges[i] for i in state.node_in(ir, edge.target).edges_in)
-        others = [
-            e for e in incoming if e.required and e.source != edge.source and winner.edges.get(e.source) == SKIPPED
-        ]
-        found = (state.activations.get(key_of(e.source, loser.scope[: e.common])) for e in others)
-        state.edit(winner).refused = any(a is None or a.state is not N.CANCELLED for a in found)
+        state.edit(winner).forgiven = (*winner.forgiven, loser.node)
+        winner.refused = _is_refused(state, winner)
 
 
 def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:

@@ -77,6 +77,7 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
     again: dict[Key, Activation] = {}
     reopened: list[LoopRun] = []
     blamed: list[Activation] = []
+    refused = _find_refused(state)
     for activation in in_order(state):
         if activation.item >= 0:
             owner = state.activations[key_of(activation.node, activation.scope)]
@@ -87,7 +88,8 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
         if activation.state is N.UPSTREAM_FAILED and not activation.handled:
             blamed.append(activation)
         elif (activation.state is N.FAILED and not activation.handled) or (
-            activation.state is N.COMPENSATED
+            activation is refused
+            or activation.state is N.COMPENSATED
             or (activation.state is N.CANCELLED and activation.resume not in (None, N.PARKED))
         ):
             again[activation.key] = activation
@@ -112,12 +114,22 @@ def _to_run_again(state: State) -> tuple[dict[Key, Activation], list[LoopRun]]:
     return again, reopened
 
 
+def _find_refused(state: State) -> Activation | None:
+    """The approval by whose no the run failed, where it was a yes before: the next generation asks again, also where the graph
+    has a way for the no (`withdrawn.py`)."""
+    error = state.error
+    found = state.find(error.node, error.scope) if error is not None and error.code == "rejected" else None
+    said_no = found is not None and (found.state is N.FAILED or (found.state is N.COMPLETED and found.rejected))
+    return found if said_no else None
+
+
 def may_run_again(state: State) -> set[int]:
     """The nodes that have an outcome and a route, and may get others in the next generation (rule 26): what is
-    compensated, a map with its items, and a failure that was handled, where a join could not fire for it."""
+    compensated, a map with its items, a failure that was handled, where a join could not fire for it, and an approval that was
+    a yes before it was undone."""
     done = (state.activations[key] for key in state.undoable)
     found = {activation.node for activation in done if not activation.scope and activation.state is N.COMPLETED}
-    failed = (a for a in state.activations.values() if a.state is N.FAILED and a.handled)
+    failed = (a for a in state.activations.values() if (a.state is N.FAILED and a.handled) or (a.rejected and a.undone))
     return found | {activation.node for activation in failed if not activation.scope and activation.item < 0}
 
 

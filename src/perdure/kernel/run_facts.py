@@ -144,9 +144,9 @@ def _run_compensating(state: State, event: e.RunCompensating) -> None:
 def _run_retried(state: State, event: e.RunRetried) -> None:
     set_run_state(state, R.RUNNING)
     state.generation, state.orphaned = event.generation, False
+    reopen(state)
     state.error = state.failed_node = state.ended_at = None
     state.ending = ""
-    reopen(state)
     _set_deadline(state, event.deadline_at)
     _set_budget(state, event.budget)
 

@@ -50,6 +50,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """`when` was evaluated and let the activation pass."""
     refused: bool = False
     """A required dependency was skipped (rule 7)."""
+    forgiven: tuple[int, ...] = ()
+    """Required dependencies that were skipped because they lost to this node: that does not skip it, in no generation."""
     visit: int = 0
     attempt: int = 0
     """The fence, which grows with every dispatch. People are shown `tries`."""

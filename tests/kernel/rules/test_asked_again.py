@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
+from tests.kernel.driver import compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, human, node, pick, start, undone, violations
 from tests.kernel.rules.test_patches import patch
 
@@ -321,6 +322,39 @@ def test_rule_26_the_next_generation_asks_again_and_a_yes_leads_on():
     run.vote(run.ask("ask"), "approve")
     assert (run.state.state, run.state_of("pay")) == ("running", "queued")
     assert violations(run) == []
+
+
+@pytest.mark.parametrize(
+    ("way", "state", "mended"),
+    [
+        ({"rejection_path": ["no"]}, "completed", {}),
+        ({"rejection_path": ["no"]}, "completed", {"on_failure": {"compensate": True}}),
+        ({"on_failure": {"path": ["no"]}}, "failed", {"on_failure": {"compensate": True}}),
+    ],
+)
+def test_rule_26_a_no_that_has_a_way_is_asked_again_though_nothing_undid_it(way, state, mended):
+    """Its failure was handled, or its compensator was gone: each retry failed with `rejected`, and only a rerun helped."""
+    rest = (node("done", "ask"), node("pay", "done"), node("no"), node("f"))
+    run = start(human("ask", compensator=UNDO, **way), *rest, **UNDONE)
+    run.vote(run.ask("ask"), "approve")
+    run.complete("done")
+    run.begin("pay")
+    run.fail("f", retryable=False)
+    run.fail("pay", retryable=False)
+    undone(run, "ask")
+    keeps = {} if state == "completed" else {"compensator": UNDO}
+    run.tell(c.Retry, ir=compiled(human("ask", **keeps, **way), *rest, **mended))
+    assert run.refused is None
+    for _ in range(2):
+        run.vote(run.ask("ask"), "reject")
+        assert (run.state_of("ask"), run.events("run.failing")[-1].error.code) == (state, "rejected")
+        run.withdraw("f")
+        run.withdraw("no")
+        assert run.status == "failed"
+        run.tell(c.Retry)
+        assert (run.status, run.state_of("ask"), run.state_of("pay")) == ("running", "queued", "held")
+    run.vote(run.ask("ask"), "approve")
+    assert (run.state_of("pay"), run.state_of("no"), violations(run)) == ("queued", "skipped", [])
 
 
 def test_rule_26_a_no_has_its_way_where_nothing_builds_upon_the_yes():

@@ -7,7 +7,20 @@ from perdure.kernel import effects as fx
 from perdure.kernel.causal_past import evidence, parents
 from perdure.kernel.values import Wait
 from perdure.model.ir import Reference
-from tests.kernel.rules.graphs import AGAIN, DONE, again, effects, items, node, pick, problems, start
+from tests.kernel.rules.graphs import (
+    AGAIN,
+    DONE,
+    UNDO,
+    again,
+    effects,
+    items,
+    node,
+    pick,
+    problems,
+    start,
+    undone,
+    violations,
+)
 
 
 def test_rule_08_an_all_join_waits_until_every_edge_has_resolved():
@@ -447,3 +460,28 @@ def test_rule_7_what_is_required_and_skipped_skips_a_node_though_another_depende
     run.fail("h", scope=(1,))
     run.discard("x", "skip", (1,))
     assert (run.state_of("y"), run.state_of("n")) == ("skipped", "skipped")
+
+
+def test_rule_7_a_loser_stays_forgiven_when_another_required_dependency_is_done_again():
+    """`r` is skipped after the race, and a retry chooses anew: the edge of `l`, which lost, skipped the winner then."""
+    run = start(
+        node("a"),
+        node("l"),
+        node("u", compensator=UNDO, branch=pick(["r"], ["o"])),
+        node("r"),
+        node("o"),
+        node("z", "r"),
+        node("w", "a", {"node": "l", "required": True}, {"node": "r", "required": True}, compensator=UNDO)
+        | {"join": {"at_least": 1, "cancel_rest": True}},
+        node("f"),
+        on_failure={"compensate": True},
+    )
+    run.complete("a")
+    run.complete("w")
+    run.complete("u", {"rule": 1})
+    assert (run.state_of("l"), run.state_of("r")) == ("cancelled", "skipped")
+    run.fail("f", retryable=False)
+    run.withdraw("o")
+    undone(run, "u", "w")
+    run.tell(c.Retry)
+    assert (run.state_of("w"), violations(run)) == ("queued", [])
