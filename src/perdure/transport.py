@@ -89,8 +89,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
         return message.keep(address)
 
     def keep(self, address: Address) -> Self:
-        """Itself, with the address that its fields were taken from, which then need not be built again."""
-        self.__dict__["address"] = address
+        """Itself, with the address that its fields were taken from and its name, which then need not be made again."""
+        kept = self.__dict__
+        kept["address"], kept["task_id"] = address, address.task_id
         return self
 
     @cached_property

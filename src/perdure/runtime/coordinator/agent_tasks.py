@@ -18,10 +18,8 @@ def routes_of(state: State, activation: Activation) -> tuple[str, ...]:
     return tuple(state.name(target) for target in branch.available)
 
 
-def label_of(state: State, activation: Activation, kind: str, registry: Registry) -> str:
-    """The label of what the config of an agent is made of; empty for other types."""
-    if kind != "agent":
-        return ""
+def label_of(state: State, activation: Activation, registry: Registry) -> str:
+    """The label of what the config of an agent is made of."""
     if activation.config is not None:  # given by a person on requeue
         return str(USER)
     ir, node = state.irs[activation.ir], state.name(activation.node)

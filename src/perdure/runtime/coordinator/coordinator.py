@@ -281,11 +281,13 @@ class Coordinator:
 
     async def _gather(self) -> None:
         """Wait for a message, then give other ready tasks a few turns of the loop to add theirs, which makes batches
-        larger."""
+        larger. Where the only attempt that was out has ended, no other is there to add anything."""
         if not self._inbox and not self._resumptions:
             self._let_go()
             self._wake.clear()
             await self._wake.wait()
+        if len(self._inbox) == 1 and type(self._inbox[0]) is Reported and self.publisher.dispatcher.count_out() == 1:
+            return
         for _ in range(GATHER_TURNS):
             before = len(self._inbox)
             await self.clock.sleep(0)  # one turn of the loop; no time passes

@@ -273,6 +273,9 @@ class Dispatcher:
     def out(self) -> list[str]:
         return list(self._out)
 
+    def count_out(self) -> int:
+        return len(self._out)
+
     def is_out(self, name: str) -> bool:
         return name in self._out
 

@@ -339,7 +339,7 @@ class Renderer:
             begun=() if undo else tuple(activation.begun_steps or ()),
             metered=state.money.budget is not None and state.money.budget.usd is not None,
             routes=() if undo else routes_of(state, activation),
-            label="" if undo else label_of(state, activation, kind, self._registry),
+            label=label_of(state, activation, self._registry) if kind == "agent" and not undo else "",
             queue=node.queue,
             priority=node.priority,
             timeout_seconds=compensator.timeout_seconds if compensator is not None else node.timeout_seconds,

@@ -1,7 +1,7 @@
 """The worker: takes tasks, executes handlers, reports results.
 
 It owns its slots and what runs in them. It must not know graphs, journals or what a result leads to. One attempt is one
-asyncio task; however that task ends, `_settle` reports its result and frees its slot.
+asyncio task, which reports its result; however it ends, `_settle` frees its slot, and reports what it could not.
 
 Bounds: at most `concurrency` attempts, threads and isolated processes; results not yet delivered are at most one per
 slot, plus one checkpoint per running attempt, and nothing is claimed while delivery fails.
@@ -349,8 +349,15 @@ class Worker:
             return
         self._running[attempt.task_id] = attempt
         # `_settle` sees the error of this task; a task group would wait for a handler that ignores its cancellation.
-        attempt.handle = self._loop.create_task(self._execution.execute(attempt))
+        attempt.handle = self._loop.create_task(self._work(attempt))
         attempt.handle.add_done_callback(_Settled(self._settle, attempt))
+
+    async def _work(self, attempt: Attempt) -> Result:
+        """Execute an attempt and report its result at once, and not a turn of the loop later, when the task is done."""
+        result = await self._execution.execute(attempt)
+        if not attempt.reported and not self._dropping:
+            self._report(attempt, result)
+        return result
 
     def _wake(self) -> None:
         room = self._room
@@ -360,20 +367,16 @@ class Worker:
     # ending
 
     def _settle(self, attempt: Attempt, handle: asyncio.Task[Result]) -> None:
-        """Report, once, the result of an attempt whose asyncio task is done, and free its slot."""
+        """Free the slot of an attempt whose asyncio task is done. One that could not report its result is reported here."""
+        error = None if handle.cancelled() else handle.exception()  # asked for, so that it counts as seen
         if not attempt.reported and not self._dropping:
-            if handle.cancelled():
-                result = attempt.ended(self.worker_id)
-            elif (error := handle.exception()) is not None:
+            if error is None:
+                self._report(attempt, attempt.ended(self.worker_id))
+            else:
                 _log.error(
                     "worker %s: the attempt %s failed inside Perdure", self.worker_id, attempt.task_id, exc_info=error
                 )
-                result = attempt.failed(error, self.worker_id)
-            else:
-                result = handle.result()
-            self._report(attempt, result)
-        elif not handle.cancelled():
-            handle.exception()  # marks the error as seen: it came after the attempt was over
+                self._report(attempt, attempt.failed(error, self.worker_id))
         self._release(attempt)
 
     def _report(self, attempt: Attempt, result: Result) -> None:
