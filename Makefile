@@ -83,7 +83,7 @@ api: setup ## CASES=100000 requests made from the OpenAPI document, good and bad
 attack: setup ## every attack that worked once or never did, on real servers of this machine, and a table of what came of each
 	@$(PY) -m tests.attack -n $(JOBS) --dist loadgroup $(ARGS)
 
-bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, =distributed, =http, =triggers
+bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, ="turns TREE" beside another checkout, =distributed, =http, =triggers
 	@$(PY) -m bench $(if $(JSON),--json) $(if $(KEEP),--keep) $(ARGS)
 
 peers: setup ## Perdure beside LangGraph, DBOS, Celery, Prefect, Temporal and Restate, by turns; QUICK=1 takes minutes

@@ -3,6 +3,8 @@
 With `JSON=1` it prints JSON and nothing else; with `KEEP=1` the figures are kept in `figures.json`. Otherwise it says
 what became slower since those that are kept. `make bench ARGS=scaling` measures costs against sizes (`bench.scaling`).
 
+`make bench ARGS="turns OTHER"` compares with another checkout by turns, on a machine that is not quiet (`bench.turns`).
+
 `make bench ARGS=triggers` measures webhooks, schedules and idle triggers (`bench.triggers`).
 
 `make bench ARGS=distributed` measures several processes on PostgreSQL and Valkey instead; see `bench.distributed`.
@@ -54,6 +56,10 @@ def main(arguments: list[str]) -> int:
         from bench import triggers
 
         return triggers.main(wanted[1:])
+    if wanted[:1] == ["turns"]:
+        from bench import turns
+
+        return turns.main(wanted[1:])
     if wanted[:1] == ["scaling"]:
         from bench import scaling
 
@@ -61,7 +67,8 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in wanted if name not in TITLES]:
         there = ", ".join(TITLES)
         print(
-            f"unknown: {', '.join(unknown)}; there are {there}, scaling, distributed, http, triggers", file=sys.stderr
+            f"unknown: {', '.join(unknown)}; there are {there}, scaling, turns, distributed, http, triggers",
+            file=sys.stderr,
         )
         return 2
     measured = measure(wanted or list(TITLES), silent=as_json)

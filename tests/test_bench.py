@@ -68,3 +68,9 @@ def test_the_picture_is_well_formed_and_marks_what_grows():
     said = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"1.10", "100.00", "grows <&>"} <= set(said)
     assert "var(" not in text
+
+
+def test_turns_need_another_tree(capsys, tmp_path):
+    assert bench.main(["turns"]) == 2
+    assert bench.main(["turns", str(tmp_path)]) == 2
+    assert "another checkout" in capsys.readouterr().err

@@ -101,7 +101,8 @@ class Children:
         self._put = put
         self._quarantine = quarantine
         self._bounds = bounds
-        self._waiting: deque[tuple[State, fx.StartChild | fx.StopChild]] = deque()
+        self.waiting: deque[tuple[State, fx.StartChild | fx.StopChild]] = deque()
+        """What is decided about children and not done yet, with the state of the parent."""
         self._orders: WeakValueDictionary[str, _Order] = WeakValueDictionary()
         """By child, the start or retry that is not decided yet: one lives as long as the message that carries it."""
         self._made: OrderedDict[str, int] = OrderedDict()
@@ -111,11 +112,11 @@ class Children:
         """By child, the message that waits until something the child needs is fetched."""
 
     def put(self, loaded: Loaded, effect: fx.StartChild | fx.StopChild) -> None:
-        self._waiting.append((loaded.state, effect))
+        self.waiting.append((loaded.state, effect))
 
     async def act(self) -> None:
-        while self._waiting:
-            parent, effect = self._waiting.popleft()
+        while self.waiting:
+            parent, effect = self.waiting.popleft()
             try:
                 await self._act(parent, effect)
             except NotAtHand as need:  # always the same message, so that what was fetched for it before stays pinned

@@ -226,7 +226,8 @@ class Coordinator:
                 if max(told, default=0) > (self.incarnation.number or 0):
                     # A result of a later incarnation: this process may have missed that the database was restored.
                     await insist(self.clock, self.incarnation.check)
-                await self._process([message for message in batch if self._is_ours(message)])
+                divided = self.share.divided  # otherwise every run is this process's
+                await self._process([one for one in batch if self._is_ours(one)] if divided else batch)
                 self._progress.advance(len(taken))
                 self._let_go()
         except Exception as error:
@@ -559,7 +560,8 @@ class Coordinator:
                 self.publisher.done(name, keeps_slots=True)
             for name in await self.transport.stop(stops):
                 self.publisher.limiter.done(name)
-        await self.children.act()
+        if self.children.waiting:
+            await self.children.act()
         self.memory.rest(loaded)
 
     async def _quarantine(self, run_id: str, batch: Batch, error: Exception, at: Message | None = None) -> None:
