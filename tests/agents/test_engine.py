@@ -123,12 +123,21 @@ def _changed(event: Any, step: str, change: Any) -> Any:
     return msgspec.structs.replace(event, data=data)
 
 
+def _renamed(event: Any) -> Any:
+    is_it = isinstance(event, e.NodeCheckpointed) and event.step == "t2.0"
+    return msgspec.structs.replace(event, step="t2.0.again") if is_it else event
+
+
 def _refused(event: Any) -> Any:
     return msgspec.structs.replace(event, decision="reject") if isinstance(event, e.ApprovalDecided) else event
 
 
 BUGS: dict[str, tuple[str, Any]] = {
     "made with other arguments": ("S4", lambda one: _changed(one, "t2.0", lambda data: data.update(args="x"))),
+    "made again with other arguments": (
+        "S4",
+        lambda one: _renamed(_changed(one, "t2.0", lambda data: data.update(args="x"))),
+    ),
     "made though it was denied": (
         "S4",
         lambda one: _changed(one, "guard/2", lambda data: data["calls"][0].update(verdict="deny")),
@@ -193,6 +202,46 @@ async def test_a_crash_at_any_append_repeats_nothing_that_was_kept(tmp_path, aft
                 await crash(engine)
         assert len(model.seen) <= 6, number
         assert sum(did.values()) <= 5 + 3, number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_person_is_asked_about_a_call_that_may_have_happened_at_whatever_append_a_process_dies(tmp_path, after):
+    definition = workflow(agent({"function": MAIL, "effect": "send"}))
+    rules: list[dict[str, Any]] = [{"when": {"turn": 1}, "calls": [call("mail", to="ann", text="hi")]}, {"say": "done"}]
+    asked = 0
+    for number in range(3, 20):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        did.clear()
+        with ScriptedModel(rules):
+            died = await dies_at(folder, number, after, definition, reject_all)
+            if not died:
+                break
+            engine = await opened(folder)
+            try:
+                await engine.hold()
+                await reject_all(engine, definition)
+                state = await ended(engine)
+                assert (state.state, output_of(state, "agent")["output"]) == ("completed", "done"), number
+                said = await events(engine.journal)
+                asked += any(isinstance(one, e.ApprovalRequested) for one in said)
+                assert did["mail ann"] <= 1, number
+            finally:
+                await crash(engine)
+    assert asked >= 1
+
+
+async def reject_all(engine: Any, definition: dict[str, Any]) -> None:
+    if await engine.journal.find_run("r1") is None:
+        await start(engine, definition)
+    voted: set[str] = set()
+    async for _ in engine.runs.follow("r1"):
+        for approval in _pending(await engine.runs.state("r1")):
+            if approval not in voted:
+                voted.add(approval)
+                vote = Request(kind="vote", run_id="r1", approval=approval, decision="reject", by="ann")
+                await engine.runs.request(vote)
 
 
 async def test_an_agent_as_the_reference_documents_write_it(tmp_path):

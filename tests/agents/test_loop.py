@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from perdure.agents.transcript import read_turns
+from perdure.agents.transcript_view import Open, turns_of
 from perdure.llms.port import Call, Result, Thinking
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.outcomes import StepAmbiguous
@@ -144,14 +145,17 @@ async def test_calls_have_ids_of_their_own_where_the_models_do_not_tell_them_apa
     assert wires[:2] == (["t1_0", "t1_1"] if fault else ["call_0", "call_1"])
 
 
+SENDS: list[dict[str, Any]] = [
+    {"when": {"turn": 1}, "calls": [call("mail", to="ann", text="hi"), call("lookup", id=1)]},
+    {"say": "sent"},
+]
+
+
 async def test_a_tool_that_may_send_once_is_never_made_again_by_itself():
-    rules: list[dict[str, Any]] = [
-        {"when": {"turn": 1}, "calls": [call("mail", to="ann", text="hi"), call("lookup", id=1)]},
-        {"say": "sent"},
-    ]
     places, told = 0, list[str]()
-    with ScriptedModel(rules) as model:
-        _, journal = await work(agent(*READS, ONCE))
+    config = agent(*READS, ONCE, approvals={"unattended": True})
+    with ScriptedModel(SENDS):
+        _, journal = await work(config)
         total = journal.points
         assert did["mail ann"] == 1
         key = journal.steps["t1.0"]["text"]
@@ -159,9 +163,8 @@ async def test_a_tool_that_may_send_once_is_never_made_again_by_itself():
         for point in range(1, total + 1):
             did.clear()
             journal = Journal(point)
-            model._script._used[:] = [0, 0]
             try:
-                await work(agent(*READS, ONCE), journal=journal)
+                await work(config, journal=journal)
             except StepAmbiguous as asked:
                 places += 1
                 told.append(asked.message)
@@ -169,6 +172,54 @@ async def test_a_tool_that_may_send_once_is_never_made_again_by_itself():
             assert did["mail ann"] <= 1
     assert places == 2  # died after it had begun and before it was kept
     assert all("a call of mail with " in one and "ann" in one for one in told)  # a person decides by it
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_person_says_what_became_of_a_call_that_may_have_happened(decision):
+    asked, times = 0, set[int]()
+
+    def answer(ask: dict[str, Any]) -> Any:
+        assert (ask["name"], ask["shown"]["arguments"]) == ("t1.0.happened", {"to": "ann", "text": "hi"})
+        return {"decision": decision, "decided_by": "bob", "comments": "it is in the outbox", "data": None}
+
+    with ScriptedModel(SENDS) as model:
+        _, journal = await work(agent(*READS, ONCE))
+        for point in range(1, journal.points + 1):
+            did.clear()
+            journal = Journal(point)
+            await work(agent(*READS, ONCE), answer, journal)
+            if journal.asks:
+                asked += 1
+                times.add(did["mail ann"])
+                made = read_turns(journal.steps)[0].made[0]
+                assert made is not None
+                assert made.failed == (decision == "reject")
+                assert ("it is in the outbox" in told_in(model.seen[-1])[0]) == (decision == "reject")
+                # A requeue lets steps begin again; what was asked about does not.
+                before = did["mail ann"]
+                journal.begun.clear()
+                await work(agent(*READS, ONCE), answer, journal)
+                assert did["mail ann"] == before
+            else:
+                assert did["mail ann"] == 1
+    assert asked == 2
+    assert times == ({1, 2} if decision == "approve" else {0, 1})
+
+
+async def test_a_person_may_give_the_result_of_a_call_that_happened():
+    def answer(ask: dict[str, Any]) -> Any:
+        return {"decision": "reject", "decided_by": "bob", "comments": "", "data": {"result": {"id": 7}}}
+
+    journal = Journal()
+    with ScriptedModel(SENDS) as model:
+        for point in range(1, 40):
+            journal = Journal(point)
+            await work(agent(*READS, ONCE), answer, journal)
+            if journal.asks:
+                break
+        assert json.loads(told_in(model.seen[-1])[0]) == {"id": 7}
+    [turn, _] = turns_of("agent", journal.steps, Open())
+    assert (turn()["calls"][0]["outcome"], turn()["calls"][0]["decision"]) == ("made", "reject")
 
 
 def answering(ask: dict[str, Any]) -> Any:

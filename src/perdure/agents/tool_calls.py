@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from perdure.agents.call_guard import Ruling, Wish, decide, hash_of
+from perdure.agents.call_guard import LARGEST_SHOWN, Ruling, Wish, decide, hash_of
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
 from perdure.agents.tool import Tool
 from perdure.agents.tool_search import LIMIT, search_tools
 from perdure.agents.tool_view import PipelineView, ToolView
 from perdure.agents.toolbox import get_function
-from perdure.agents.transcript import Made, Plan, Transcript, made_of, text_of
+from perdure.agents.transcript import AGAIN, HAPPENED, Made, Plan, Transcript, made_of, text_of
 from perdure.agents.value_handles import (
     LARGEST_VALUE,
     SAMPLE_ROWS,
@@ -86,7 +86,7 @@ class ToolCalls:
         allowed = [
             await self._bind(id, tool, call.arguments) for id, call, tool, one in wishes if _is_allowed(tool, one)
         ]
-        await self._do([self._run(bound) for bound in allowed if not bound.tool.is_asked])
+        await self._do([bound for bound in allowed if not bound.tool.is_asked])
         asks: dict[str, Ask] = {}
         for id, call, tool, one in wishes:
             if one["verdict"] == "ask":
@@ -231,7 +231,7 @@ class ToolCalls:
 
     async def _follow(self, wishes: list[Any], answers: Mapping[str, Any], transcript: Transcript) -> None:
         """Make what was approved, with the arguments that were decided."""
-        doing: list[Awaitable[None]] = []
+        doing: list[Bound] = []
         asks: dict[str, Ask] = {}
         for id, call, tool, judged in wishes:
             answer = answers[f"{id}.ok"]
@@ -250,7 +250,7 @@ class ToolCalls:
             if bound.tool.is_asked:
                 asks[id] = self._ask(bound.tool, bound.given)
             else:
-                doing.append(self._run(bound))
+                doing.append(bound)
         await self._do(doing)
         await self._ask_all(asks)
 
@@ -283,16 +283,45 @@ class ToolCalls:
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
-    async def _do(self, doing: Sequence[Awaitable[None]]) -> None:
-        """Let all of them end, then raise what one raised: what was done is kept."""
-        ended = await asyncio.gather(*doing, return_exceptions=True)
-        raised = [one for one in ended if isinstance(one, BaseException)]
+    async def _do(self, bounds: Sequence[Bound]) -> None:
+        """Make calls, and let all of them end before one's failure is raised: what was done is kept. About those of which nobody
+        knows whether they happened a person is asked: they are made again if the person says so, and never by themselves."""
+        # What was asked about is not begun anew under its first name, also after a requeue, which lets steps begin again.
+        doubtful = [bound for bound in bounds if self._ctx.find_step(f"{bound.id}{HAPPENED}") is not None]
+        fresh = [bound for bound in bounds if bound not in doubtful]
+        ended = await asyncio.gather(*(self._run(bound, bound.id) for bound in fresh), return_exceptions=True)
+        raised = [one for one in ended if isinstance(one, BaseException) and not self._is_asked(one)]
         if raised:
             raise next((one for one in raised if not isinstance(one, Exception)), raised[0])
+        doubtful += [bound for bound, one in zip(fresh, ended, strict=True) if one is not None]
+        answers = await self._ask_all({f"{bound.id}{HAPPENED}": self._doubt(bound) for bound in doubtful})
+        for bound in doubtful:
+            if answers[f"{bound.id}{HAPPENED}"]["decision"] == "approve":
+                await self._run(bound, f"{bound.id}{AGAIN}")
 
-    async def _run(self, bound: Bound) -> None:
-        """Make a call that needs neither people nor a run, as the step of its id."""
-        id, tool = bound.id, bound.tool
+    def _is_asked(self, error: BaseException) -> bool:
+        attended = not self._plan.approvals.get("unattended") and not self._ctx.is_sealing
+        return isinstance(error, StepAmbiguous) and attended
+
+    def _doubt(self, bound: Bound) -> Approval:
+        """A question about a call that began and has no result."""
+        size = len(msgspec.json.encode(bound.arguments))
+        shown = {
+            "agent": self._ctx.node,
+            "tool": bound.tool.name,
+            "effect": bound.tool.effect,
+            "arguments": bound.arguments if size <= LARGEST_SHOWN else cut(text_of(bound.arguments), LARGEST_SHOWN),
+            "args": bound.args,
+            "why": "the call began, and its worker ended before it had a result: nobody knows whether it happened",
+            "approve": "it did not happen, and is made again",
+            "reject": "it is not made again; the agent is told your comments, and data.result as what the call gave",
+        }
+        given = self._plan.approvals
+        return Approval(show=shown, approvers=given.get("approvers") or None)
+
+    async def _run(self, bound: Bound, id: str) -> None:
+        """Make a call that needs neither people nor a run, as the step of this name."""
+        tool = bound.tool
 
         async def call() -> dict[str, Any]:
             kept: dict[str, Any] = {"tool": tool.name, "args": bound.args}

@@ -4,7 +4,8 @@
     model/<n>            the answer of turn n; `.last` where it was asked to end, `.t2` after a try without an answer, `.r1` after a
                          repair, `model/<n>-2` where the turn was asked anew
     guard/<n>            what the guard decided about the calls of turn n
-    t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before
+    t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before; `.happened` what they said when
+                         nobody knew whether it had happened, and `.again` what it gave then
 
 The loop and the readers of a transcript use the same code, so that both see the same: every request can be rebuilt from
 its steps, and has the hash that was recorded (AG2).
@@ -33,6 +34,8 @@ MAX_SHOWN = 32 * 1024
 """The most characters of one result that the model is shown."""
 SAME_TOLD, SAME_MOST = 4, 6
 """After so many calls that are the same and give the same, the model is told; after so many, the agent is stuck."""
+HAPPENED, AGAIN = ".happened", ".again"
+"""What a person said about a call that may have happened, and what it gave when it was made again."""
 _LAST = "This is your last turn: answer now, without calling a tool."
 _MODEL = re.compile(r"model/([0-9]+)(?:-([0-9]+))?(\.last)?(?:\.t[0-9]+)?(?:\.r([0-9]+)(?:\.t[0-9]+)?)?")
 
@@ -192,7 +195,10 @@ def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], s
         arguments = decided["arguments"]
         if "text" in decided:
             return Made(id, tool.name, arguments, decided["text"], failed=True, denied=True)
-    kept = steps[id]
+    doubt = steps.get(f"{id}{HAPPENED}")
+    if doubt is not None and doubt["decision"] != "approve":
+        return _made_by(id, tool, arguments, doubt)
+    kept = steps[id if doubt is None else f"{id}{AGAIN}"]
     if tool.kind in ("workflow", "delegate") and "text" not in kept:
         shown = {key: kept[key] for key in ("state", "output", "error") if kept.get(key) is not None}
         return Made(id, tool.name, arguments, text_of(shown), kept.get("state") != "completed", tool.returns)
@@ -201,6 +207,16 @@ def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], s
         return Made(id, tool.name, arguments, text_of(shown), label=TRUSTED)
     label = read_label(kept["label"]) if "label" in kept else tool.returns
     return Made(id, tool.name, arguments, kept["text"], kept.get("failed", False), label)
+
+
+def _made_by(id: str, tool: Tool, arguments: Any, answer: Mapping[str, Any]) -> Made:
+    """A call of which nobody knew whether it happened, with what a person says became of it."""
+    data = answer.get("data")
+    if isinstance(data, dict) and "result" in data:
+        return Made(id, tool.name, arguments, text_of(data["result"]), label=tool.returns)
+    said = f" A person says: {cut(answer['comments'], 1_000)}" if answer.get("comments") else ""
+    text = f"It is not known whether this call happened, and it is not made again.{said}"
+    return Made(id, tool.name, arguments, text, failed=True)
 
 
 # -- reading a transcript from steps -----------------------------------------------------------------------------------
@@ -261,7 +277,9 @@ def _made(turn: str, calls: list[Call], plan: Plan, judged: Any, steps: Mapping[
 def _is_over(id: str, judged: Mapping[str, Any], steps: Mapping[str, Any]) -> bool:
     answer = steps.get(f"{id}.ok")
     is_refused = answer is not None and answer["decision"] != "approve"
-    return "text" in judged or id in steps or "text" in steps.get(f"{id}.decided", {}) or is_refused
+    doubt = steps.get(f"{id}{HAPPENED}")
+    is_over = id in steps or f"{id}{AGAIN}" in steps or (doubt is not None and doubt["decision"] != "approve")
+    return "text" in judged or "text" in steps.get(f"{id}.decided", {}) or is_refused or is_over
 
 
 def _by_turn(steps: Mapping[str, Any]) -> dict[int, list[tuple[str, str]]]:

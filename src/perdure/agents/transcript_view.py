@@ -13,7 +13,17 @@ from typing import Any
 import msgspec
 
 from perdure.agents.tool import Tool
-from perdure.agents.transcript import Plan, Turn, calls_of, read_message, read_plan, read_turns, turn_of
+from perdure.agents.transcript import (
+    AGAIN,
+    HAPPENED,
+    Plan,
+    Turn,
+    calls_of,
+    read_message,
+    read_plan,
+    read_turns,
+    turn_of,
+)
 from perdure.llms.durable import rebuild
 from perdure.llms.port import Call, Image, Message, Request
 from perdure.model.money import Usage
@@ -162,7 +172,8 @@ def _said(number: int, step: str, kept: Mapping[str, Any], drift: bool) -> Row:
 
 def _call(id: str, tool: str, arguments: Any, judged: Mapping[str, Any], steps: Mapping[str, Any], now: Open) -> Row:
     """A call with what was decided about it. An outcome of None: it is under way, or waits."""
-    answer = steps.get(f"{id}.ok")
+    answer = steps.get(f"{id}.ok") or steps.get(f"{id}{HAPPENED}")
+    asked = (f"{id}{HAPPENED}", f"{id}.ok", id)
     row: Row = {
         "tool": tool,
         "arguments": arguments,
@@ -170,13 +181,13 @@ def _call(id: str, tool: str, arguments: Any, judged: Mapping[str, Any], steps: 
         "rule": judged.get("rule"),
         "why": judged.get("why") or (judged.get("text") if judged.get("verdict") == "invalid" else None),
         "trifecta": bool(judged.get("trifecta")),
-        "approval_id": now.approvals.get(f"{id}.ok") or now.approvals.get(id),
+        "approval_id": next((now.approvals[one] for one in asked if one in now.approvals), None),
         "run_id": now.children.get(id),
         "decision": None,
         "decided_by": None,
         "comments": None,
-        "begun": id in now.begun,
-        "outcome": _outcome(id, judged, answer, steps),
+        "begun": bool(now.begun & {id, f"{id}{AGAIN}"}),
+        "outcome": _outcome(id, judged, steps.get(f"{id}.ok"), steps),
     }
     if isinstance(answer, dict):
         row |= {key: answer.get(key) for key in ("decision", "decided_by", "comments")}
@@ -188,7 +199,10 @@ def _outcome(id: str, judged: Mapping[str, Any], answer: Any, steps: Mapping[str
         return "refused"
     if isinstance(answer, dict) and answer["decision"] != "approve":
         return "refused"
-    kept = steps.get(id)
+    doubt = steps.get(f"{id}{HAPPENED}")
+    if isinstance(doubt, dict) and doubt["decision"] != "approve":
+        return "made" if isinstance(doubt.get("data"), dict) and "result" in doubt["data"] else "failed"
+    kept = steps.get(id) or steps.get(f"{id}{AGAIN}")
     if not isinstance(kept, dict):
         return None
     return "failed" if kept.get("failed") or kept.get("state", "completed") != "completed" else "made"

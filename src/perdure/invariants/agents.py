@@ -11,7 +11,7 @@ from typing import Any
 from perdure.invariants.model import Key, Model
 from perdure.kernel import events as e
 
-_CALL = re.compile(r"t([0-9]+(?:-[0-9]+)?)\.[0-9]+")
+_CALL = re.compile(r"(t[0-9]+(?:-[0-9]+)?\.[0-9]+)(?:\.again)?")
 
 
 def look(model: Model, event: e.Event) -> None:
@@ -33,8 +33,8 @@ def look(model: Model, event: e.Event) -> None:
             call = event.step.removesuffix(".decided")
             if (_key(event), call) in model.allowed:  # a person allowed it with arguments of their own
                 model.allowed[_key(event), call] = event.data["args"]
-        elif _CALL.fullmatch(event.step) and "args" in event.data:
-            _made(model, event, event.step, event.data["args"])
+        elif (call_made := _CALL.fullmatch(event.step)) is not None and "args" in event.data:
+            _made(model, event, call_made[1], event.data["args"])
 
 
 def _made(model: Model, event: e.NodeEvent, call: str, args: Any) -> None:
