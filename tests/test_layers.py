@@ -95,8 +95,21 @@ ALLOWED: dict[str, set[str]] = {
     },  # operators and patterns are the same as in conditions
     # models: wire formats over `egress`, answers that are read beside the loop and compared with schemas
     "llms": BASE | {"settings", "egress", "outcomes", "expressions", "threads", "weight", "spending"},
+    # `trigger` describes its source as triggers do, and is checked as they are
     "nodes": BASE
-    | {"kernel", "expressions", "functions", "outcomes", "egress", "llms", "sandbox", "pipeline", "weight", "threads"}
+    | {
+        "kernel",
+        "triggers",
+        "expressions",
+        "functions",
+        "outcomes",
+        "egress",
+        "llms",
+        "sandbox",
+        "pipeline",
+        "weight",
+        "threads",
+    }
     | PORTS,
     # a node type of several files: its turns, its tools, and what they may do
     "agents": BASE | {"expressions", "functions", "outcomes", "asks", "spending", "egress", "llms", "nodes", "threads"},

@@ -391,6 +391,7 @@ class Engine:
         self.timekeeper.before_moments = self.listener.catch_up
         leaves = not self.drives_triggers
         self.timekeeper.leaves_triggers = self.listener.leaves_triggers = self.topic_reader.leaves_triggers = leaves
+        self.coordinator.publisher.leaves_triggers = leaves
         self.parts.spawn("topics", self.topic_reader.run())
         self.parts.spawn("timekeeper", self.timekeeper.run())
         self.parts.spawn("listener", self.listener.run())
@@ -422,11 +423,10 @@ class Engine:
         await self._recover(frozenset(crashed), left)
         # Last: a person who gives up before this, by Ctrl-C perhaps, cuts off no attempt.
         self._spawn_worker(self.transport, worker_id, ("default",), None)
-        if self.drives_triggers:
-            publisher = self.coordinator.publisher
-            publisher.polls = partial(self._spawn_poller, self.transport, f"{worker_id}-polls")
-            if publisher.dispatcher.count_backlog().get(poll_tasks.QUEUE):
-                publisher.polls()
+        publisher = self.coordinator.publisher
+        publisher.polls = partial(self._spawn_poller, self.transport, f"{worker_id}-polls")
+        if publisher.dispatcher.count_backlog().get(poll_tasks.QUEUE):
+            publisher.polls()
         await self.clock.sleep(0)  # one turn of the loop, in which the worker begins
 
     async def _recover(self, crashed: frozenset[str], left: frozenset[str] = frozenset()) -> None:

@@ -85,6 +85,8 @@ def test_a_template_may_stand_anywhere_in_a_config(node_type, config):
         for text in ("{{ inputs.x }}", "a{{ b.c }}d"):
             if node_type.name == "function" and path == ("code",):
                 continue  # what a template gave would be run
+            if node_type.name == "trigger" and path != ("event", "key"):
+                continue  # a source is fixed: the run reads on behind its cursor
             if node_type.name == "agent" and path[0] == "tools":
                 continue  # what a template gave would say what the agent may do
             if path == ("url",) and (text[0] == "a" or "secrets" in str(config)):

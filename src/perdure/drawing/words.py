@@ -61,6 +61,8 @@ def say_config(node: Node) -> str:
             return f"{config.get('method', 'GET')} {url.partition('?')[0]}"
         case "wait":
             return _say_wait(config)
+        case "trigger":
+            return _say_trigger(config)
         case "human":
             people = config.get("approvers") or []
             named = ", ".join(map(str, people)) if isinstance(people, list) else str(people)
@@ -87,6 +89,21 @@ def _say_wait(config: dict[str, Any]) -> str:
     if "until" in config:
         return f"until {_bare(config['until'])}"
     return _say_seconds(config["seconds"]) if "seconds" in config else ""
+
+
+def _say_trigger(config: dict[str, Any]) -> str:
+    kind = next(
+        (one for one in config if isinstance(config[one], dict) and one not in ("filter", "catchup", "limits")), ""
+    )
+    named = next(
+        (
+            str(config[kind][key])
+            for key in ("name", "workflow", "table", "url", "type")
+            if kind and key in config[kind]
+        ),
+        "",
+    )
+    return f"{kind} {named}".strip()
 
 
 def _say_seconds(value: Any) -> str:

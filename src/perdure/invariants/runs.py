@@ -140,7 +140,8 @@ def completed(model: Model, event: e.RunCompleted) -> None:
     if event.continued_as is None and model.counter:
         found = [f"{act.place} is {act.state}" for act in model.acts.values() if act.state in OPEN or act.tokens]
         model.blame("R1", f"the run completes while its counter is {model.counter}: {', '.join(found)}")
-    if event.continued_as is None and set(model.timers) - {"deadline", "grace"}:
+    due = {name for name in model.timers if not name.startswith("trigger:")}  # a moment that nobody waits for (rule 54)
+    if event.continued_as is None and due - {"deadline", "grace"}:
         model.blame("R1", f"the run completes while timers are set: {', '.join(sorted(model.timers))}")
     for act in model.acts.values() if event.continued_as is None else ():
         if past.is_unrouted(act) and not model.closed(act):

@@ -352,7 +352,7 @@ class Register(MailboxCommand, frozen=True, kw_only=True):
 class Await(NodeCommand, frozen=True, kw_only=True):
     """An activation of a trigger node wants the next item (rule 54)."""
 
-    registration: Register
+    registration: Register | None = None
     """How the node is registered, if it is not yet."""
 
 

@@ -20,7 +20,7 @@ def begin_listening(state: State, activation: Activation, wait: Wait) -> Wait:
     since = last.get(heard_as(state.name(activation.node), activation.item, wait), last.get(_OTHERS, 0))
     since_at = wait.since_at
     if since_at is None:
-        since_at = _begin(state)
+        since_at = begin_of(state)
     return msgspec.structs.replace(wait, since=since, since_at=since_at - SKEW_SECONDS)
 
 
@@ -35,8 +35,9 @@ def tell_heard(state: State) -> Heard | None:
     kept = dict(found[-MOST_HEARD:])
     if dropped:
         kept[_OTHERS] = max(dropped)
-    return Heard(since=_begin(state), last=kept)
+    return Heard(since=begin_of(state), last=kept)
 
 
-def _begin(state: State) -> float:
+def begin_of(state: State) -> float:
+    """When the run began, or the first one of those that it continues."""
     return state.created_at if state.heard_since is None else state.heard_since

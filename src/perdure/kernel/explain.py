@@ -8,6 +8,7 @@ from __future__ import annotations
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
 from perdure.kernel.lifecycle import ERROR, FAILED, OPEN, SKIPPED, TAKEN, NodeState, RunState
+from perdure.kernel.receivers import is_poll, say_source
 from perdure.kernel.run_ids import place
 from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.settle import join_verdict
@@ -154,6 +155,7 @@ def _wait_word(kind: str) -> str:
         "delay": "the loop's delay",
         "asks": "answers",
         "event": "an event",
+        "trigger": "what comes",
     }.get(kind, f"a {kind}")
 
 
@@ -166,6 +168,9 @@ def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> st
             working = seen.find(activation)
             if working is not None:
                 return _running(who, activation.tries, working)
+            if is_poll(state, activation):
+                box = state.triggers[state.name(activation.node)]
+                return f"{who} asks for {say_source(box)}; {_count(box.position, 'item')} came until now."
             queued = f"{who} is queued in {node.queue!r} (attempt {activation.tries})"
             if seen.blind:
                 return f"{queued}, and may be running already: {seen.blind}."
@@ -306,7 +311,10 @@ def _waiting(state: State, who: str, activation: Activation, seen: Seen) -> str:
             more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
             return f"{who} has asked, and waits for {', '.join(waiting[:5])}{more}."
         case "trigger":
-            return f"{who} is a trigger, and waits for what comes."
+            box = state.triggers.get(state.name(activation.node))
+            if box is None or not box.inner:
+                return f"{who} is a trigger, and waits for what comes."
+            return f"{who} waits for {say_source(box)}; {_count(box.position, 'item')} came until now."
         case _:
             done = activation.items_completed + activation.items_failed
             known = (

@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.kernel.explain import current_scope, find_latest
 from perdure.kernel.lifecycle import ERROR, TAKEN, NodeState, RunState
+from perdure.kernel.receivers import say_source
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import Activation, State, key_of
 from perdure.kernel.values import Asked
@@ -147,6 +148,8 @@ def _wait(state: State, activation: Activation) -> Reason:
             return {"open": activation.items_open}
         case "asks":
             return {"asks": [_ask(state, ask) for ask in activation.asks.values() if ask.open]}
+        case "trigger" if (box := state.triggers.get(state.name(activation.node))) is not None and box.inner:
+            return {"trigger": say_source(box), "waiting": len(box.waiting), "received": box.position}
         case _:
             return {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perdure.kernel.edges import latest
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.mailbox import Mailbox
@@ -37,6 +39,16 @@ def is_answered(box: Mailbox, activation: Activation) -> bool:
     """Whether the attempt that is out has brought what it had."""
     current = (box.polled, box.polled_in) == (activation.attempt, activation.scope)
     return activation.state in OUT and current
+
+
+def say_source(box: Mailbox) -> str:
+    """What a node waits for, in words: `the event order.paid of 7`."""
+    source: dict[str, Any] = box.spec.get("source", {}) if isinstance(box.spec, dict) else {}
+    if box.kind == "event" and source.get("name"):
+        return f"the event {source['name']}" + (f" of {source['key']}" if source.get("key") else "")
+    if box.kind == "runs" and source.get("workflow"):
+        return f"the end of a run of {source['workflow']}"
+    return "a moment of its schedule" if box.kind == "schedule" else f"the next item of its {box.kind}"
 
 
 def starts_runs(state: State) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
-from perdure.kernel.decider import Decider
+from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.dispatches import hold_back
 from perdure.kernel.hand_out import ask, park
 from perdure.kernel.lifecycle import NodeState, RunState
@@ -40,6 +40,8 @@ def wait_for_item(d: Decider, command: c.Await) -> None:
         return
     node, wanted = command.address.node, command.registration
     if node not in d.state.triggers:
+        if wanted is None:
+            raise Refusal("not_registered", f"run {d.state.run_id} has no trigger {node}")
         error = _find_problem(d, wanted, activation)
         if error is not None:
             fail_for_good(d, activation, error)

@@ -164,6 +164,6 @@ def _polled() -> dict[str, Schema]:
         "folder": base._mapping(sources.FOLDER_KEYS, folder, ["url"]),
         "stream": base._mapping(sources.STREAM_KEYS, stream, ["key", "redis"]),
         "runs": base._mapping(sources.RUNS_KEYS, runs, ["workflow"]),
-        "event": base._mapping(sources.EVENT_KEYS, {"name": base._NAME, "match": text}, ["name"]),
+        "event": base._mapping(sources.EVENT_KEYS, {"name": base._NAME, "key": text, "match": text}, ["name"]),
         "poll": base._mapping(sources.POLL_KEYS, poll, ["type"]),
     }

@@ -48,7 +48,7 @@ TABLE_KEYS = frozenset({"database", "table", "cursor", "every", "settle", "rerea
 FOLDER_KEYS = frozenset({"url", "match", "settle", "identity", "every", "order", "from"})
 STREAM_KEYS = frozenset({"redis", "key", "from"})
 RUNS_KEYS = frozenset({"workflow", "state", "tag"})
-EVENT_KEYS = frozenset({"name", "match"})
+EVENT_KEYS = frozenset({"name", "key", "match"})
 POLL_KEYS = frozenset({"type", "config", "every", "from"})
 BEGINNINGS = ("start", "end", "cursor")
 _HMAC_KEYS = ("header", "prefix", "encoding", "timestamp_header", "signed", "id_header")
@@ -146,6 +146,8 @@ class Runs(_Source, frozen=True, tag="runs"):
 class Event(_Source, frozen=True, tag="event"):
     name: str
     match: str = ""
+    key: str = ""
+    """Only events with this key; empty: whichever they have."""
 
 
 class Poll(_Source, frozen=True, tag="poll", rename={"from_": "from"}):
@@ -480,7 +482,7 @@ def _read_runs(fields: Fields) -> Runs:
 
 def _read_event(fields: Fields) -> Event:
     _needs(fields, "name")
-    return Event(**_given(name=fields.name("name") or "", match=fields.text("match")))
+    return Event(**_given(name=fields.name("name") or "", match=fields.text("match"), key=fields.text("key")))
 
 
 def _read_poll(fields: Fields) -> Poll:

@@ -7,7 +7,9 @@ import importlib
 from perdure.nodes.plugins import Plugins, find_installed
 from perdure.nodes.registry import Registry
 
-BUILTIN = tuple("agent classifier function http human input llm map output search task transform wait workflow".split())
+BUILTIN = tuple(
+    "agent classifier function http human input llm map output search task transform trigger wait workflow".split()
+)
 _ELSEWHERE = {"agent": "perdure.agents.agent_node"}
 """Types that do not stand in a file of this folder."""
 

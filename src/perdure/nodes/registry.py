@@ -19,6 +19,7 @@ from perdure.expressions.json_schema import Schema, SchemaInvalid, compile_schem
 from perdure.kernel.values import Wait
 from perdure.model.ir import IR
 from perdure.model.money import Budget
+from perdure.model.triggers import Trigger
 from perdure.nodes.plugins import Plugin, PluginBroken, Plugins
 from perdure.nodes.shared_values import Opener
 
@@ -79,7 +80,13 @@ class Suspended(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
 
 
-Answer = Done | Failed | Suspended
+class Awaiting(msgspec.Struct, frozen=True):
+    """The node wants the next item of a source (rule 54)."""
+
+    trigger: Trigger
+
+
+Answer = Done | Failed | Suspended | Awaiting
 Path = tuple[str | int, ...]
 
 

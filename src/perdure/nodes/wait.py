@@ -34,13 +34,20 @@ def _answer(call: Call) -> Answer:
 
 def _listen(config: dict[str, Any], until: float | None, at: float) -> Answer:
     key = config.get("key", "")
-    if isinstance(key, bool) or not isinstance(key, str | int | float) or ("key" in config and key == ""):
-        return Failed("bad_key", f"the key of an event is text or a number, and not {_show(key)}")
-    if len(str(key)) > LONGEST_KEY or "\0" in str(key):
-        return Failed("bad_key", f"the key of an event has at most {LONGEST_KEY} characters, none of them NUL")
+    if "key" in config and (problem := check_key(key)) is not None:
+        return Failed("bad_key", problem)
     since_at = at if config.get("since") == "now" else None
     given: Any = {"match": config.get("match", ""), "given": config.get("given"), "since_at": since_at}
     return Suspended(wait=Wait(kind="event", name=config["event"], until=until, key=str(key), **given))
+
+
+def check_key(key: Any) -> str | None:
+    """Why this is no key of an event."""
+    if isinstance(key, bool) or not isinstance(key, str | int | float) or key == "":
+        return f"the key of an event is text or a number, and not {_show(key)}"
+    if len(str(key)) > LONGEST_KEY or "\0" in str(key):
+        return f"the key of an event has at most {LONGEST_KEY} characters, none of them NUL"
+    return None
 
 
 def _show(key: Any) -> str:

@@ -25,6 +25,7 @@ from perdure.kernel.run_ids import place as spot
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.event_waits import hear_for_wait
+from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.heard import make_hearing, read_end
 from perdure.runtime.patience import OutageLog, first_of
 
@@ -46,7 +47,7 @@ _HELD_SECONDS = 30.0
 """How often a place is tried again that took nothing in, though nothing has happened to its run here."""
 _MOST_PASSED = 100_000
 """The waits whose reading is remembered."""
-_BEGINS = (e.TriggerRegistered, e.TriggerCarried, e.RunResumed)
+_BEGINS = (e.TriggerRegistered, e.TriggerCarried, e.RunResumed, e.RunRetried)
 """After these a run may have something to read that happened before."""
 
 
@@ -194,7 +195,7 @@ class TopicReader:
 
     async def _read_for_trigger(self, place: Subscription) -> None:
         """Put what happened behind the cursor of a place to its run, until nothing is left."""
-        while not self.leaves_triggers:
+        while not (self.leaves_triggers and is_mailbox(place.run_id)):
             fields: dict[str, Any] = {"after": place.since, "limit": PAGE}
             happened = await self._journal.read_occurrences(place.tenant, place.topic, key=place.key or None, **fields)
             if not happened:

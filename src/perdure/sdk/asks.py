@@ -11,6 +11,7 @@ from perdure.kernel.lifecycle import OPEN, NodeState, RunState
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Asked
 from perdure.runtime.coordinator.projections import letter_id
+from perdure.runtime.coordinator.subscriptions import key_of_source
 from perdure.runtime.forms import example_of
 
 if TYPE_CHECKING:
@@ -108,9 +109,9 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
                 command = f"perdure runs signal {state.run_id} {wait.name}"
                 found.asks.append(Ask("signal", wait.name, state.run_id, node, command))
             elif wait.kind == "event":
-                key = f" --key {quote(wait.key)}" if wait.key else ""
-                command = f"perdure events send {wait.name}{key}"
-                found.asks.append(Ask("event", wait.name, state.run_id, node, command))
+                found.asks.append(_event(state, node, wait.name, wait.key))
+            elif wait.kind == "trigger" and (box := state.triggers.get(node)) is not None and box.kind == "event":
+                found.asks.append(_event(state, node, box.spec["source"]["name"], key_of_source(box.spec)))
             elif wait.kind == "child":
                 children.append(wait.name)
             elif wait.kind == "asks":
@@ -121,6 +122,11 @@ def _look_at(state: State, activation: Activation, found: Waiting, children: lis
                 found.busy = True
         case _:
             found.busy = True
+
+
+def _event(state: State, node: str, name: str, key: str) -> Ask:
+    command = f"perdure events send {name}" + (f" --key {quote(key)}" if key else "")
+    return Ask("event", name, state.run_id, node, command)
 
 
 def _look_at_ask(state: State, node: str, ask: Asked, found: Waiting, children: list[str]) -> None:

@@ -14,8 +14,11 @@ from perdure.errors import Conflict, PerdureError
 from perdure.journal import DeadLetterRow, Page
 from perdure.kernel import commands as c
 from perdure.kernel.previews import preview
+from perdure.kernel.segments import has_refs, pack
+from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.parked import describe
 from perdure.runtime.coordinator.requests import Request
+from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import state_at
 from perdure.service.pages import listing
 from perdure.service.run_actions import preview_view
@@ -23,6 +26,7 @@ from perdure.service.scans import find_origins, scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, dead_letter_view, page_view
 from perdure.threads import aside
+from perdure.triggers.mapping import UNREADABLE
 
 As = Literal["skip", "fail", "continue"]
 MOST = 10_000
@@ -189,6 +193,9 @@ class DeadLetters:
         if "trigger" not in about:
             await self._tenancy.ask(self._request(row, fields))
             return
+        if not is_mailbox(row.run_id):
+            await self._settle(row, about, fields)
+            return
         from perdure.service.triggers import Triggers  # what only letters of items need
 
         triggers = Triggers(self._tenancy)
@@ -196,6 +203,23 @@ class DeadLetters:
             await triggers.requeue(about["trigger"], about["item"], inputs=fields.get("config"), tenant=row.tenant)
         else:
             await triggers.discard(about["trigger"], about["item"], tenant=row.tenant)
+
+    async def _settle(self, row: DeadLetterRow, about: dict[str, Any], fields: dict[str, Any]) -> None:
+        """Decide on an item of a trigger inside a run: it is handed over after all, as it came or as a person gives it, or is skipped
+        (rule 54)."""
+        _, state = await self._tenancy.load(row.run_id)
+        box, number = state.triggers[row.node], about["item"]
+        data: dict[str, Any] = {"node": row.node, "number": number, "as_": "skip", "revision": box.revision}
+        if fields["kind"] == "requeue":
+            parked, given = box.parked.get(number), fields.get("config")
+            if given is None and parked is not None and parked.error.code == UNREADABLE:
+                message = f"item {number} of {row.node} has no content here: {parked.error.message}; give it a config, which is taken instead, or discard it"
+                raise Invalid(message, [Trouble("config", UNREADABLE, message)])
+            data |= {"as_": "again", "inputs": given if given is not None or parked is None else parked.item.inputs}
+        request = Request(kind="mailbox", run_id=row.run_id, by=self._tenancy.by, name="settle", data=data)
+        if has_refs(data):
+            request = msgspec.structs.replace(request, data=pack(data, secrets=False), refs=True)
+        await self._tenancy.ask(request)
 
     def _request(self, row: DeadLetterRow, fields: dict[str, Any]) -> Request:
         body = msgspec.json.decode(row.body)

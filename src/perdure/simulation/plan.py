@@ -27,6 +27,9 @@ TOPICS_FROM = 12_000_000
 WAITS_FROM = 14_000_000
 """Seeds from here on are those from 1,000,000 on once more, in a world whose runs wait for events instead of signals."""
 
+INNER_FROM = 16_000_000
+"""Seeds from here on are those below 2,000,000 once more, in a world with a run that has a trigger inside."""
+
 
 class Plan(msgspec.Struct, kw_only=True):
     seed: int
@@ -59,6 +62,8 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
+    if seed >= INNER_FROM:
+        return msgspec.structs.replace(make_plan(seed - INNER_FROM, size=size), seed=seed)
     if seed >= WAITS_FROM:
         return msgspec.structs.replace(make_plan(DIVIDED_FROM + seed - WAITS_FROM, size=size), seed=seed)
     if seed >= TOPICS_FROM:

@@ -13,9 +13,8 @@ import msgspec
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.model.trigger_sources import Poll
 from perdure.model.triggers import Trigger
-from perdure.nodes.registry import NodeType
 from perdure.outcomes import Failure
-from perdure.runtime.coordinator.poll_tasks import TYPE, names_of
+from perdure.runtime.coordinator.poll_tasks import names_of
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.coordinator.schedules import spec_of
 from perdure.simulation.ask_world import AskWorld
@@ -41,7 +40,6 @@ class PollWorld(TriggerWorld):
         )
         self.items: list[str] = []
         """What the source has; its cursor is how many of them were read."""
-        self.registry.add(NodeType(name=TYPE, description="Reads the list.", handler=self.poll))
 
     async def poll(self, config: Any, ctx: Any) -> Any:
         """Look at the list until there is something, as the handler of polls does."""

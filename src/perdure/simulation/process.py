@@ -15,6 +15,7 @@ from perdure.engine import Engine, MakeListener
 from perdure.errors import StoreUnavailable
 from perdure.journal import HolderLock, Journal
 from perdure.model import Compiled
+from perdure.nodes.registry import NodeType, Registry
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.poll_tasks import QUEUE, TYPE
 from perdure.runtime.coordinator.receiver import Receiver
@@ -160,11 +161,13 @@ class SimEngine(Engine):
 
 
 def make_poller(world: World, process: Process, transport: Transport) -> SimWorker:
+    registry = Registry()
+    registry.add(NodeType(name=TYPE, description="Reads a list.", handler=world.poll))
     return SimWorker(
         world,
         process,
         transport,
-        world.registry,
+        registry,
         process.clock,
         worker_id=f"{process.life}p",
         queues=(QUEUE,),

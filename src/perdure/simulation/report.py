@@ -10,9 +10,9 @@ import msgspec
 from perdure.kernel.events import TYPES
 from perdure.kernel.lifecycle import RunState
 from perdure.simulation import faults
+from perdure.simulation.inner_world import make_world
 from perdure.simulation.plan import Plan
 from perdure.simulation.rules import EVIDENCE
-from perdure.simulation.wait_world import make_world
 from perdure.simulation.world import World
 
 TRACE_LINES = 120

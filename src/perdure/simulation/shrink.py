@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from perdure.simulation import graphs
+from perdure.simulation.inner_world import make_world
 from perdure.simulation.plan import Plan
-from perdure.simulation.wait_world import make_world
 from perdure.simulation.world import World
 
 SEEDS = 4

@@ -110,7 +110,7 @@ def _people(by: str | Iterable[str]) -> tuple[str, ...]:
 
 # -- which stub plays which node ---------------------------------------------------------------------------------------
 
-TRIVIAL = frozenset({"human", "input", "map", "output", "transform", "wait", "workflow"})
+TRIVIAL = frozenset({"human", "input", "map", "output", "transform", "trigger", "wait", "workflow"})
 """Types that need no worker. A node of one that has a stub is given to a worker all the same."""
 STUBBED = "stub"
 """The type of a node that has a stub instead of its own."""

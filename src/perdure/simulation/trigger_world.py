@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.kernel import events as e
 from perdure.kernel import triggers
 from perdure.kernel.mailbox import Mailbox, Policy, run_of_item
 from perdure.kernel.trigger_run import NODE, TRIGGER
@@ -107,6 +108,8 @@ class TriggerWorld(World):
             return False
         state = self.checks.fold(head)
         if state.terminal:  # by a request of the time of faults, which may be answered after it
+            if not self._was_deleted(head):
+                raise Failed("TG10", f"the trigger is {state.state}, and nobody has deleted it: {state.error}")
             self.deleted, self.ids = True, []
             return True
         box = state.triggers.get(NODE)
@@ -114,6 +117,11 @@ class TriggerWorld(World):
             return False
         await self.users._ask(Request(kind="cancel", run_id=head, by="ann"))
         return True
+
+    def _was_deleted(self, head: str) -> bool:
+        """Whether a person has ended the trigger: cancelled it, or discarded the poll that it was parked with."""
+        events = (e.decode(stored.body) for stored in self.store.events[head])
+        return any(isinstance(event, e.RunCancelling | e.RunCancelled | e.NodeDiscarded) for event in events)
 
     def _is_read(self, box: Mailbox) -> bool:
         """Whether everything has come in."""

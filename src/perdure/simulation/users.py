@@ -264,7 +264,7 @@ class Users:
                 await self._ask(
                     Request(kind="signal", run_id=run_id, name=name, signal=f"h{self._numbers}", payload=2, by="bob")
                 )
-            elif activation.wait is not None and activation.wait.kind == "event":
+            elif activation.wait is not None and activation.wait.kind in ("event", "trigger"):
                 await world.happen(activation.wait)
 
 

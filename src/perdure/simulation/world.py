@@ -117,6 +117,10 @@ class World:
         self.troubles = Troubles(self)
         self.loop.sprung = self.troubles.cancel_a_task
 
+    async def poll(self, config: Any, ctx: Any) -> Any:
+        """Poll a source, where there is one."""
+        raise NotImplementedError
+
     def blobs(self, clock: SimClock) -> BlobStore:
         """The blob store as it is, for code that looks from outside."""
         return ObjectBlobs(MemoryObjects(self.blob_objects, clock=clock), clock.new_id)
@@ -298,16 +302,19 @@ class World:
         self.sources[ir.hash] = definition
 
     async def _register(self) -> None:
-        journal = MemoryJournal(self.store, clock=self.clock)
         for definition in self.plan.workflows:
-            compiled = graphs.compiled(definition)
-            ir = compiled.get_ir()
-            self.know(definition, ir)
-            body = msgspec.json.encode(compiled.definition, order="deterministic")
-            await journal.put_definition(ir.hash, "ir", irs.encode(ir))
-            await journal.put_definition(f"definition:{ir.hash}", "definition", body)
-            version = await journal.register_workflow(ir.name, f"definition:{ir.hash}", ir_hash=ir.hash)
-            self.versions[ir.name] = (ir.hash, version)
+            await self._put_workflow(definition)
+
+    async def _put_workflow(self, definition: Definition) -> None:
+        journal = MemoryJournal(self.store, clock=self.clock)
+        compiled = graphs.compiled(definition)
+        ir = compiled.get_ir()
+        self.know(definition, ir)
+        body = msgspec.json.encode(compiled.definition, order="deterministic")
+        await journal.put_definition(ir.hash, "ir", irs.encode(ir))
+        await journal.put_definition(f"definition:{ir.hash}", "definition", body)
+        version = await journal.register_workflow(ir.name, f"definition:{ir.hash}", ir_hash=ir.hash)
+        self.versions[ir.name] = (ir.hash, version)
 
     def _heal(self) -> None:
         self.trace("world", "heals")

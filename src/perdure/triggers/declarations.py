@@ -97,7 +97,7 @@ def _read(data: Any, now: float, problems: Problems, positions: Locator | None) 
                 message = f"trigger '{trigger.name}' is already there; give one of the two another name (name)"
                 problems.error("duplicate_id", (*path, "name"), message)
             names[trigger.name] = path
-            for place, code, said in _find_more(trigger, written, now, problems.budget):
+            for place, code, said in find_more(trigger, written, now, problems.budget):
                 report = problems.warning if code == "no_more_moments" else problems.error
                 report(code, (*path, *place), f"trigger '{trigger.name}': {said}")
             triggers.append(trigger)
@@ -109,7 +109,8 @@ def _read(data: Any, now: float, problems: Problems, positions: Locator | None) 
     return Read(tuple(triggers), finish(problems, positions), tuple(whole))
 
 
-def _find_more(trigger: Trigger, written: Any, now: float, budget: Budget) -> Iterator[tuple[Path, str, str]]:
+def find_more(trigger: Trigger, written: Any, now: float, budget: Budget) -> Iterator[tuple[Path, str, str]]:
+    """What is wrong with a trigger that only a calendar, a template or an expression shows: where, the code, and the words."""
     source = trigger.source
     if isinstance(source, Schedule):
         yield from _check_schedule(source, written["schedule"], now, budget)
@@ -118,6 +119,9 @@ def _find_more(trigger: Trigger, written: Any, now: float, budget: Budget) -> It
             yield ("filter", *place), "bad_condition", said
     if isinstance(source, Event) and source.match and (said_here := cel.check(source.match, EVENT_NAMES)):
         yield ("event", "match"), "bad_condition", said_here
+    if isinstance(source, Event) and trigger.workflow and "{{" in source.key:
+        said = "the key of an event is fixed here: there is no run whose values a template could read"
+        yield ("event", "key"), "wrong_value", said
     roots = ("trigger",) if isinstance(source, Schedule) else ROOTS
     for key in ("inputs", "key"):
         yield from _check_templates(written.get(key), (key,), roots, budget)

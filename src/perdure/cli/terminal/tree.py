@@ -15,6 +15,7 @@ from perdure.clock import system
 from perdure.kernel import events as e
 from perdure.kernel.explain import find_latest
 from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.receivers import say_source
 from perdure.kernel.run_view import read_progress
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.state import Activation, State
@@ -377,6 +378,8 @@ def _waits_for(state: State, activation: Activation) -> str:
             return f"for the event {wait.name}{f' of {wait.key}' if wait.key else ''}{when}"
         case "child":
             return f"for {wait.name}"
+        case "trigger" if (box := state.triggers.get(state.name(activation.node))) is not None and box.inner:
+            return f"for {say_source(box)}"
         case "asks":
             return f"for {', '.join(_ask(state, ask) for ask in activation.asks.values() if ask.open)}"
         case _:

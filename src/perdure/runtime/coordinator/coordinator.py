@@ -40,7 +40,13 @@ from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.damage import Damaged, append
-from perdure.runtime.coordinator.fetcher import Fetcher, blob_sources, definition_sources, sandbox_sources
+from perdure.runtime.coordinator.fetcher import (
+    Fetcher,
+    blob_sources,
+    definition_sources,
+    sandbox_sources,
+    topic_sources,
+)
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.inbox import Handling
 from perdure.runtime.coordinator.incarnation import Incarnation
@@ -109,7 +115,9 @@ class Coordinator:
         self._ward = Quarantine(
             journal, clock, check=self.incarnation.check, lose=self.memory.lose, tenants=self.memory.tenants
         )
-        sources = {} if blobs is None else blob_sources(blobs) | definition_sources(self.library)
+        sources = (
+            {} if blobs is None else blob_sources(blobs) | definition_sources(self.library) | topic_sources(journal)
+        )
         if judge is not None:
             sources |= sandbox_sources(judge)
         cache = Cache()

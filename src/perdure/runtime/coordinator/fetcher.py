@@ -24,11 +24,13 @@ from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.errors import NeedsBlob, NeedsSize, NeedsStore, NeedsVerdict, NotAtHand
+from perdure.journal import Journal
 from perdure.kernel import segments
 from perdure.model.extremes import WHY, has_many
 from perdure.runtime.coordinator.cache import Cache, Key
 from perdure.runtime.coordinator.event_waits import NeedsMatched, match_events
 from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
+from perdure.runtime.coordinator.inner_triggers import NeedsPosition, find_position
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.mapped_polls import NeedsMapped, map_page
@@ -206,6 +208,13 @@ def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:
         return Fetched(None if found is None else Target(*found))
 
     return {NeedsDefinition: fetch, NeedsTarget: look_up}
+
+
+def topic_sources(journal: Journal) -> dict[type[NotAtHand], Source]:
+    async def look_up(tenant: str, need: NeedsPosition) -> Fetched:
+        return Fetched(await find_position(journal, tenant, need))
+
+    return {NeedsPosition: look_up}
 
 
 def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotAtHand], Source]:

@@ -180,7 +180,9 @@ class Loaded:
             subscriptions=tuple([one for place, one in self.subscribed.items() if before.get(place) != one])
             if self.subscribed
             else (),
-            subscriptions_cleared=tuple(sorted(find_left(state, before, self.subscribed))) if before else (),
+            subscriptions_cleared=tuple(sorted(find_left(state, before, self.subscribed)))
+            if before or state.triggers
+            else (),
             occurrences=tuple(self.occurrences),
             notices=tuple(self.notices),
             notices_consumed=tuple(self.notices_consumed),

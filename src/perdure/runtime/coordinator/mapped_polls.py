@@ -195,5 +195,6 @@ class _Mapper:
         if isinstance(mapped, Poison):
             problem = Error(UNMAPPED, f"{mapped.part}: {mapped.message}"[:1000])
             return c.Delivered(id=one.id, inputs=item, error=problem)
-        windowed = trigger.batch is not None or trigger.debounce is not None
-        return c.Delivered(id=one.id, key=mapped.key, inputs=item if windowed else mapped.inputs)
+        # Templates of a window are filled in when it closes; inside a run there are none, and the item is what is given (rule 54).
+        whole = trigger.batch is not None or trigger.debounce is not None or not trigger.workflow
+        return c.Delivered(id=one.id, key=mapped.key, inputs=item if whole else mapped.inputs)

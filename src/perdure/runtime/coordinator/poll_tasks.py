@@ -72,7 +72,8 @@ def make_poll(state: State, activation: Activation, address: Address, incarnatio
     if box.begins:
         source["from"] = box.begins
     slow = not box.more and box.polled > 0 and activation.failures == 0
-    config = {"source": source, "cursor": box.cursor, "slow": slow, "trigger": box.trigger, "revision": box.revision}
+    place = f"{box.trigger}/{address.node}" if box.inner else box.trigger
+    config = {"source": source, "cursor": box.cursor, "slow": slow, "trigger": place, "revision": box.revision}
     return Task.at(
         address,
         tenant=state.tenant,

@@ -22,6 +22,7 @@ from perdure.limits import Bounds, Limit, Limits
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
 from perdure.runtime.coordinator.fetcher import Fetcher
+from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.limiter import Limiter
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
@@ -68,6 +69,8 @@ class Publisher:
         self.dispatcher = Dispatcher(window)
         self.polls: Callable[[], None] = lambda: None
         """Called before a poll is sent: an embedded engine begins to poll only then."""
+        self.leaves_triggers = False
+        """Whether triggers are left to another process; those inside of runs are not."""
         self.limiter = Limiter(limits, self.dispatcher, clock, look, bounds.queues)
         self.bounds = bounds
         self._pace = Pace(clock)
@@ -104,6 +107,8 @@ class Publisher:
             return  # the attempt stays queued in the journal, for the process that looks after its run
         entry = self._entry(loaded, address)
         if entry.queue == QUEUE:
+            if self.leaves_triggers and is_mailbox(address.run_id):
+                return  # so does a poll, for a process that drives triggers
             self.polls()
         if loaded.inherited and entry.limited:
             added = self.dispatcher.add_aside(entry, _INHERITED, "it is not known yet whether a worker has it")

@@ -41,18 +41,19 @@ from perdure.model.extremes import WHY, has_many
 from perdure.model.ir import IR, SHORTEST_RATE_SECONDS, Node, Reference
 from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.config_checks import explain_rendered, find_refused_call
-from perdure.nodes.registry import Answer, Call, Done, Failed, NodeType, Registry
+from perdure.nodes.registry import Answer, Awaiting, Call, Done, Failed, NodeType, Registry
 from perdure.runtime.coordinator import gatherer
 from perdure.runtime.coordinator.agent_tasks import label_of, routes_of
 from perdure.runtime.coordinator.asked_for import keep_asks
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.config_contents import load_config, resolve_top
+from perdure.runtime.coordinator.inner_triggers import make_await
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.mapped_polls import receive_polled
 from perdure.runtime.coordinator.poll_tasks import is_poll_at, make_poll
 from perdure.runtime.coordinator.schedules import answer_moments
 from perdure.runtime.coordinator.stream_ends import flow_of
-from perdure.runtime.coordinator.targets import NeedsTarget, judge_target, target_key
+from perdure.runtime.coordinator.targets import judge
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.vault import Vault
 from perdure.transport import Task
@@ -176,6 +177,8 @@ class Renderer:
         about: dict[str, Any] = {"at": clock.now(), "entropy": clock.random(), "address": address}
         if state.ir_hashes[-1] == TRIGGER.hash:  # the mailbox has what comes for it
             return c.Suspend(**about, wait=Wait(kind="trigger"))
+        if address.node in state.triggers and not address.undo:  # it is registered as it was rendered once
+            return c.Await(**about)
         name = self._type_name(state, activation, address.undo)
         found = self._registry.find(name)
         if found is None or found.answer is None:
@@ -215,6 +218,8 @@ class Renderer:
                 return c.Fail(**about, error=Error("bad_output", f"output: {WHY}"), retryable=False)
             output, size = self._store(answer.output, data, refs, state.tenant)
             return self.accepted(state, c.Complete(**about, **_split(output), size=size, started_at=about["at"]))
+        if isinstance(answer, Awaiting):
+            return make_await(state, answer, about, self.find_at_hand(state.tenant))
         return c.Suspend(
             **about,
             wait=answer.wait,
@@ -469,7 +474,7 @@ class Renderer:
             case "moments":
                 return answer_moments(question.evidence, budget)
             case "target":
-                return self._target(run.tenant, question.evidence)
+                return judge(question.evidence, self._at_hand(run.tenant))
             case "collect":
                 return self._collect(state, question, command)
             case "outputs":
@@ -479,15 +484,6 @@ class Renderer:
                 may_hold = sensitive or run_ids.is_child(run.id) or sealed_for
                 open_sealed = self._opener(run.tenant, sealed_for or run.id) if may_hold else None
                 return evaluate(question, run, self._at_hand(run.tenant), sensitive, open_sealed, budget)
-
-    def _target(self, tenant: str, asked: c.TargetAsked) -> c.Verdict:
-        at_hand, key = self._at_hand(tenant), target_key(asked.workflow)
-        if key not in at_hand:
-            raise NeedsTarget(asked.workflow)
-        found = at_hand[key]
-        if isinstance(found, Lost):
-            return c.Verdict(error=Error(found.code, f"workflow {asked.workflow}: {found.message}"))
-        return judge_target(asked, found, at_hand)
 
     def _opener(self, tenant: str, run_id: str) -> Callable[[Any], Any]:
         """A function that opens sealed fields in memory, for conditions and schemas that read them. A child may get

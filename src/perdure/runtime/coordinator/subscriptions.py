@@ -21,14 +21,18 @@ def place_of_trigger(box: Mailbox, node: str) -> str:
     return f"{box.trigger}/{node}"
 
 
-def subscriptions_of(state: State) -> Subscribed:
-    """Every subscription, by place."""
-    if state.terminal:
-        return {}
-    found = {
+def key_of_source(spec: Any) -> str:
+    """The key of the events that a trigger listens to; empty: whichever they have."""
+    source = spec.get("source") if isinstance(spec, dict) else None
+    return str(source.get("key") or "") if isinstance(source, dict) and source.get("kind") == "event" else ""
+
+
+def _of_boxes(state: State) -> Subscribed:
+    return {
         place_of_trigger(box, node): Subscription(
             tenant=state.tenant,
             topic=box.topic,
+            key=key_of_source(box.spec),
             run_id=state.run_id,
             place=place_of_trigger(box, node),
             since=int(box.cursor) if isinstance(box.cursor, str) else 0,
@@ -36,6 +40,13 @@ def subscriptions_of(state: State) -> Subscribed:
         for node, box in state.triggers.items()
         if box.topic
     }
+
+
+def subscriptions_of(state: State) -> Subscribed:
+    """Every subscription, by place."""
+    if state.terminal:
+        return {}
+    found = _of_boxes(state)
     for activation in state.activations.values():
         if _listens(activation):
             one = _of_wait(state, activation)
@@ -63,15 +74,17 @@ def _of_wait(state: State, activation: Activation) -> Subscription:
 
 def subscriptions_after(state: State, before: Subscribed, events: Sequence[Any]) -> Subscribed:
     """Every subscription after these events, which is looked for only where there may be one."""
-    if state.triggers or state.terminal:
-        return subscriptions_of(state) if before or state.triggers else before
+    if state.terminal:
+        return {} if before else before
+    boxes = _of_boxes(state)
+    waits = {place: one for place, one in before.items() if one.since_at is not None}
     begun = [event for event in events if type(event) is e.NodeWaiting and event.wait.kind == "event"]
-    if not before and not begun:
-        return before
+    if not waits and not begun:
+        return before if boxes == before else boxes
     touched = _find_touched(state, events)
     now = {
         place: one
-        for place, one in before.items()
+        for place, one in waits.items()
         if (touched is not None and place.rpartition("/")[0] not in touched) or _is_open(state, place)
     }
     for event in begun:
@@ -79,6 +92,7 @@ def subscriptions_after(state: State, before: Subscribed, events: Sequence[Any])
         if activation is not None and _listens(activation):
             one = _of_wait(state, activation)
             now[one.place] = one
+    now |= boxes
     return before if now == before else now
 
 
@@ -99,7 +113,9 @@ def _is_open(state: State, place: str) -> bool:
 def find_left(state: State, before: Mapping[str, Subscription], now: Mapping[str, Subscription]) -> set[str]:
     """The places that are given up. A run that has gone on as another leaves those of its triggers to that: were they cleared, what
     happens before the next run begins would be kept for nobody."""
-    if before is now:
-        return set()
-    gone = set(before) - set(now)
+    gone = set() if before is now else set(before) - set(now)
+    if (
+        state.terminal and state.continued_as is None
+    ):  # it may have begun and ended in one append, and its row is of the run before
+        gone |= _of_boxes(state).keys()
     return gone if state.continued_as is None else {place for place in gone if before[place].since_at is not None}

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.expressions.at_hand import NOTHING, AtHand
+from perdure.expressions.at_hand import NOTHING, AtHand, Lost
 from perdure.expressions.errors import NotAtHand
 from perdure.expressions.json_schema import SchemaInvalid, check
 from perdure.expressions.run_inputs import apply_defaults
@@ -34,6 +34,25 @@ class NeedsTarget(NotAtHand):
 
 def target_key(workflow: str) -> str:
     return f"target:{workflow}"
+
+
+def judge(asked: c.TargetAsked, at_hand: AtHand) -> c.Verdict:
+    """The verdict on what becomes of an item. Raises NeedsTarget."""
+    if not asked.workflow:
+        return _judge_moment(asked)
+    key = target_key(asked.workflow)
+    if key not in at_hand:
+        raise NeedsTarget(asked.workflow)
+    found = at_hand[key]
+    if isinstance(found, Lost):
+        return c.Verdict(error=Error(found.code, f"workflow {asked.workflow}: {found.message}"))
+    return judge_target(asked, found, at_hand)
+
+
+def _judge_moment(asked: c.TargetAsked) -> c.Verdict:
+    """What an activation is given that a moment is handed to: it starts no workflow (rule 54)."""
+    inputs: Any = make_inputs(asked.spec, asked.item)
+    return c.Verdict(error=inputs) if isinstance(inputs, Error) else c.Verdict(value={"inputs": inputs})
 
 
 def judge_target(asked: c.TargetAsked, found: Target | None, at_hand: AtHand = NOTHING) -> c.Verdict:
