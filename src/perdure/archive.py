@@ -182,6 +182,19 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float
 
 
+class SavedView(msgspec.Struct, frozen=True, kw_only=True):
+    """A filter of a list that was given a name."""
+
+    tenant: str
+    owner: str
+    """The credential whose view it is; empty: everybody of the tenant has it."""
+    name: str
+    query: str
+    """The filter, as it stands in the address of the list."""
+    saved_by: str
+    saved_at: float
+
+
 # -- notifications -----------------------------------------------------------------------------------------------------
 
 WANTS_NOTIFICATION = b'{"notify":{'
@@ -400,6 +413,21 @@ class Archive(Protocol):
 
     async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
         """Take back a consumption after which certainly nothing was decided (`JournalUnavailable`)."""
+        ...
+
+    # saved views
+    async def save_view(self, view: SavedView) -> None:
+        """Keep it under its name; one that the owner had under that name is replaced."""
+        ...
+
+    async def find_view(self, tenant: str, owner: str, name: str) -> SavedView | None: ...
+
+    async def list_views(self, tenant: str, owner: str, limit: int = 100) -> list[SavedView]:
+        """The views of one owner, by name."""
+        ...
+
+    async def delete_view(self, tenant: str, owner: str, name: str) -> SavedView | None:
+        """Delete it and return it; None if there is none."""
         ...
 
     # sessions

@@ -125,6 +125,8 @@ class Contents:
         its inputs and outputs are left out, and `omitted` names them."""
         budget = budget or Budget()
         view = run_view(state, nodes=nodes, seen=seen) | about_view(state)
+        if state.deadline_at is not None:
+            view["deadline_at"] = state.deadline_at
         if not values:
             return view | {"inputs": None, "outputs": None, "omitted": ["inputs", "outputs"]}
         outputs = state.outputs if state.outputs_ref is None else BlobRef(state.outputs_ref)

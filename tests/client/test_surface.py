@@ -22,6 +22,7 @@ from perdure.client import (
     run_lists,
     run_readings,
     runs,
+    saved_views,
     sessions,
     system,
     triggers,
@@ -56,6 +57,7 @@ def described():
         dead_letters,
         blobs,
         keys,
+        saved_views,
         sessions,
         audit,
         system,
@@ -178,6 +180,7 @@ def test_both_clients_offer_the_same():
         "blobs",
         "system",
         "keys",
+        "saved_views",
         "sessions",
         "audit",
     }

@@ -94,6 +94,18 @@ async def _revoke(on, name):
     return await on.keys.revoke(name if name == NOWHERE else (await on.keys.create(name, ["viewer"]))["key_id"])
 
 
+async def _get_view(on, name):
+    if name != NOWHERE:
+        await on.saved_views.save(name, "state=failed")
+    return await on.saved_views.get(name)
+
+
+async def _delete_view(on, name):
+    if name != NOWHERE:
+        await on.saved_views.save(name, "state=failed", shared=True)
+    return await on.saved_views.delete(name, shared=name != NOWHERE)
+
+
 TRIGGER = {"workflow": "kept-waits", "schedule": {"cron": "0 0 1 1 *"}, "inputs": {"n": 1}}
 OF_A_TRIGGER = (
     "trigger_id",
@@ -287,6 +299,12 @@ OPERATIONS = {
     "system.node_type": named("http", lambda on, name: on.system.node_type(name)),
     "keys.create": named("", lambda on, _: on.keys.create("ci", ["viewer"]), changes=True),
     "keys.list": named("", lambda on, _: on.keys.list(limit=1)),
+    "saved_views.save": named(
+        "", lambda on, _: on.saved_views.save("late", "since=7d"), apart=("saved_at", "saved_by")
+    ),
+    "saved_views.list": named("", lambda on, _: on.saved_views.list(), apart=("items",)),
+    "saved_views.get": named("late", _get_view, apart=("saved_at", "saved_by")),
+    "saved_views.delete": named("later", _delete_view, apart=("saved_at", "saved_by")),
     "sessions.list": named("", lambda on, _: on.sessions.list()),
     "sessions.end": named("gone", lambda on, name: on.sessions.end(name)),
     "runs.bulk": named("", lambda on, _: on.runs.bulk("cancel", where={"workflow": "nowhere"}, expected=0)),

@@ -43,6 +43,35 @@ def test_what_happens_while_a_tab_is_hidden_is_shown_once_when_it_is_seen_again(
     wait_until(lambda: page.evaluate(read) == wanted, "every event is shown once")
 
 
+def test_an_approval_that_waits_while_the_page_is_hidden_is_told_of_where_that_was_asked_for(site, page, context):
+    context.grant_permissions(["notifications"], origin=site.url)
+    page.add_init_script(
+        """window.__told = []; window.__every = [];
+        window.Notification = class { constructor(title, more) { __told.push(title + ': ' + more.body); } };
+        Notification.permission = 'granted'; Notification.requestPermission = async () => 'granted';
+        const every = window.setInterval;
+        window.setInterval = (act, pause) => { if (pause === 60000) { __every.push(act); return 0; } return every(act, pause); };"""
+    )
+    page.goto(f"{site.url}/settings")
+    page.evaluate(HIDE, True)
+    assert page.evaluate("window.__every.length") == 0  # nobody asked for it
+    page.evaluate(HIDE, False)
+    box = page.get_by_label("Tell me of approvals that wait while this page is hidden")
+    box.check()
+    page.reload()
+    expect(box).to_be_checked()
+    expect(page.get_by_role("link", name="Approvals")).to_be_visible()
+    page.evaluate(HIDE, True)
+    before = site.get("/overview?span=24h")["approvals"]["total"]
+    run = site.start(samples.ORDER)
+    wait_until(lambda: site.get("/overview?span=24h")["approvals"]["total"] > before, "the approval to be asked for")
+    page.evaluate("window.__every[0]()")
+    wait_until(lambda: page.evaluate("window.__told.length"), "the notification")
+    assert "for you" in page.evaluate("window.__told[0]")
+    page.evaluate(HIDE, False)
+    site.post(f"/runs/{run}/cancel", {"reason": "seen"})
+
+
 def test_eight_tabs_are_loaded_because_hidden_ones_hold_no_connection(site, context):
     """A browser opens six connections to a server: the seventh stream would keep the seventh page waiting for ever."""
     run = site.start(samples.ORDER)

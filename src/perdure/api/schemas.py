@@ -209,6 +209,8 @@ class Run(View, frozen=True, kw_only=True):
     origin: Maybe[str] = UNSET
     """The run that it was rerun from or continues."""
     continued_as: Maybe[str] = UNSET
+    deadline_at: Maybe[float] = UNSET
+    """When the run fails unless it has ended."""
     quarantined: Maybe[str] = UNSET
     problems: Maybe[list[str]] = UNSET
 

@@ -16,6 +16,7 @@ from perdure.client.events import AsyncEvents, Events
 from perdure.client.http_calls import is_header
 from perdure.client.keys import AsyncKeys, Keys
 from perdure.client.runs import AsyncRuns, Runs
+from perdure.client.saved_views import AsyncSavedViews, SavedViews
 from perdure.client.sessions import AsyncSessions, Sessions
 from perdure.client.sockets import AsyncSender, Sender, Verify
 from perdure.client.system import AsyncSystem, System
@@ -88,6 +89,10 @@ class Client:
     @cached_property
     def keys(self) -> Keys:
         return Keys(self._sender)
+
+    @cached_property
+    def saved_views(self) -> SavedViews:
+        return SavedViews(self._sender)
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -168,6 +173,10 @@ class AsyncClient:
     @cached_property
     def keys(self) -> AsyncKeys:
         return AsyncKeys(self._sender)
+
+    @cached_property
+    def saved_views(self) -> AsyncSavedViews:
+        return AsyncSavedViews(self._sender)
 
     @cached_property
     def sessions(self) -> AsyncSessions:

@@ -45,7 +45,7 @@ GROUPS = {
     "waiting": "waits",
     "retrying": "waits",
     "held": "waits",
-    "parked": "undone",
+    "parked": "bad",
     "compensated": "undone",
     "failed": "bad",
     "cancelled": "stopped",

@@ -14,6 +14,7 @@ from perdure.archive import (
     Callback,
     Link,
     Notification,
+    SavedView,
     Session,
     StoredLine,
     VersionNote,
@@ -129,6 +130,22 @@ class ArchiveCalls(Calls):
 
     async def release_link(self, token_hash: bytes, consumed_at: float) -> None:
         await self._write("release_link", {"token_hash": token_hash, "consumed_at": consumed_at})
+
+    # -- saved views
+
+    async def save_view(self, view: SavedView) -> None:
+        await self._write("save_view", rows.struct_values(view))
+
+    async def find_view(self, tenant: str, owner: str, name: str) -> SavedView | None:
+        return await self._find("find_view", {"tenant": tenant, "owner": owner, "name": name}, rows.saved_view)
+
+    async def list_views(self, tenant: str, owner: str, limit: int = 100) -> list[SavedView]:
+        parameters = {"tenant": tenant, "owner": owner, "limit": max(limit, 0)}
+        return await self._read("list_views", parameters, rows.saved_view)
+
+    async def delete_view(self, tenant: str, owner: str, name: str) -> SavedView | None:
+        found = await self._write("delete_view", {"tenant": tenant, "owner": owner, "name": name})
+        return rows.saved_view(found[0]) if found else None
 
     # -- sessions
 

@@ -20,6 +20,7 @@ from perdure.archive import (
     Link,
     LogLine,
     Notification,
+    SavedView,
     Session,
     Share,
     StoredLine,
@@ -33,6 +34,7 @@ _words = msgspec.json.Decoder(tuple[str, ...]).decode
 
 link = named(Link)
 callback = named(Callback)
+saved_view = named(SavedView)
 
 
 def struct_values(struct: msgspec.Struct) -> dict[str, object]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.service.events import Events
     from perdure.service.keys import Keys
     from perdure.service.runs import Runs
+    from perdure.service.saved_views import SavedViews
     from perdure.service.sessions import Sessions
     from perdure.service.system import System
     from perdure.service.tenancy import Tenancy
@@ -104,6 +105,12 @@ class Service:
         from perdure.service.keys import Keys
 
         return Keys(self.tenancy)
+
+    @cached_property
+    def saved_views(self) -> SavedViews:
+        from perdure.service.saved_views import SavedViews
+
+        return SavedViews(self.tenancy)
 
     @cached_property
     def sessions(self) -> Sessions:

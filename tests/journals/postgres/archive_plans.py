@@ -20,6 +20,7 @@ INSERT INTO perdure.approvals SELECT 'told' || n, 'run' || lpad((n % 5000)::text
 FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.sessions SELECT sha256(n::text::bytea), 's' || n, 'tenant' || n % 5, 'k' || n % 500, 'key', 'ada', '', '[]', '', n, n, n
 FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.saved_views SELECT 'tenant' || n % 5, 'k' || n % 500, 'view' || n, '', 'ada', n FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.notifications
 SELECT 'told' || n, 'tenant1', CASE WHEN n % 1000 = 0 THEN 'waiting' ELSE 'delivered' END, 1, n, n, null, ''
 FROM generate_series(1, {ROWS}) n;
@@ -40,6 +41,7 @@ HASH = {"token_hash": bytes(32)}
 TENANT = {"tenant": "tenant3"}
 PLACE = {"cursor_at": 9000.0, "cursor_seq": 1800}
 SESSIONS = {**TENANT, "owner": "k3", "now": 1.0, "seen_after": 1.0}
+VIEW = {**TENANT, "owner": "k3", "name": "view3"}
 LOGS = {"run_id": "run00000003", "tenant": "tenant3", "after": 500, **LIMIT}
 
 PLANS: list[tuple[str, dict[str, Any], str]] = [
@@ -66,6 +68,9 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_link", HASH, "links_pkey"),
     ("consume_link", {**HASH, "approval_id": "a1", "decision": "approve", "now": 1.0}, "links_pkey"),
     ("release_link", {**HASH, "consumed_at": 1.0}, "links_pkey"),
+    ("find_view", VIEW, "saved_views_pkey"),
+    ("list_views", {**TENANT, "owner": "k3", **LIMIT}, "saved_views_pkey"),
+    ("delete_view", VIEW, "saved_views_pkey"),
     ("find_session", HASH, "sessions_pkey"),
     ("touch_session", {**HASH, "seen_at": 1.0}, "sessions_pkey"),
     ("list_sessions", {**SESSIONS, **LIMIT}, "sessions_by_owner"),
@@ -140,4 +145,4 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 }
 
 # Inserts.
-UNPLANNED = {"note_version", "create_key", "create_link", "create_session", "keep_callback", *FUNCTIONS}
+UNPLANNED = {"note_version", "create_key", "create_link", "create_session", "save_view", "keep_callback", *FUNCTIONS}

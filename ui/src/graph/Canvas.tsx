@@ -18,9 +18,26 @@ interface Given {
   onChoose: (id: string) => void;
   view: RefObject<GraphView | null>;
   label?: string;
+  /** Whether nodes that are done are left out. */
+  sparse?: boolean;
+  /** The node under a pointer that rests there; undefined when it goes on. */
+  onRest?: (id: string | undefined) => void;
 }
 
-export function Canvas({ drawing, nodes, fates, chosen, onChoose, view, label = words.run.graph.label }: Given) {
+const REST_MS = 400;
+
+export function Canvas(given: Given) {
+  const {
+    drawing,
+    nodes,
+    fates,
+    chosen,
+    onChoose,
+    view,
+    label = words.run.graph.label,
+    sparse = false,
+    onRest,
+  } = given;
   const canvas = useRef<HTMLCanvasElement>(null);
   const dragging = useSignal(false);
   useEffect(() => {
@@ -35,7 +52,9 @@ export function Canvas({ drawing, nodes, fates, chosen, onChoose, view, label = 
     const letGo = listen(element, made, onChoose, (on) => {
       dragging.value = on;
     });
+    const noRest = onRest ? listenToRest(element, made, onRest) : undefined;
     return () => {
+      noRest?.();
       sizes.disconnect();
       dark.removeEventListener("change", recolour);
       letGo();
@@ -45,6 +64,7 @@ export function Canvas({ drawing, nodes, fates, chosen, onChoose, view, label = 
   }, []);
   useEffect(() => view.current?.show(drawing), [drawing]);
   useEffect(() => view.current?.mark(nodes, fates), [nodes, fates]);
+  useEffect(() => view.current?.spare(sparse), [sparse, drawing]);
   useEffect(() => view.current?.recolour(), [theme.value]);
   useEffect(() => {
     if (!view.current) return;
@@ -61,6 +81,38 @@ export function Canvas({ drawing, nodes, fates, chosen, onChoose, view, label = 
       data-nodes={drawing.boxes.length}
     />
   );
+}
+
+/** Tell of the box that a mouse rests on. */
+function listenToRest(
+  element: HTMLCanvasElement,
+  view: GraphView,
+  onRest: (id: string | undefined) => void,
+): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let under = "";
+  const leave = () => {
+    clearTimeout(timer);
+    under = "";
+    onRest(undefined);
+  };
+  const move = (event: PointerEvent) => {
+    const found =
+      event.pointerType === "mouse" && event.buttons === 0 ? view.at(event.offsetX, event.offsetY) : undefined;
+    if ((found?.id ?? "") === under) return;
+    leave();
+    if (!found) return;
+    under = found.id;
+    timer = setTimeout(() => onRest(found.id), REST_MS);
+  };
+  const gone = ["pointerleave", "pointerdown", "wheel"] as const;
+  element.addEventListener("pointermove", move);
+  for (const name of gone) element.addEventListener(name, leave, { passive: true });
+  return () => {
+    clearTimeout(timer);
+    element.removeEventListener("pointermove", move);
+    for (const name of gone) element.removeEventListener(name, leave);
+  };
 }
 
 /** Drag to pan, two fingers to zoom, wheel with ⌘ or Ctrl to zoom: the plain wheel scrolls the page. */

@@ -13,6 +13,7 @@ interface Given {
   nodes: ReadonlyMap<string, NodeView>;
   chosen: string;
   onFocus: (id: string) => void;
+  onBlur?: () => void;
   onOpen: (id: string) => void;
   /** What a node leads to, and what leads to it. */
   onward: ReadonlyMap<string, readonly string[]>;
@@ -24,7 +25,7 @@ interface Given {
 
 const PROBLEMS = new Set(["failed", "parked", "held"]);
 
-export function Outline({ ids, nodes, chosen, onFocus, onOpen, onward, back, plain = false, onKey }: Given) {
+export function Outline({ ids, nodes, chosen, onFocus, onBlur, onOpen, onward, back, plain = false, onKey }: Given) {
   const list = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(400);
@@ -94,6 +95,7 @@ export function Outline({ ids, nodes, chosen, onFocus, onOpen, onward, back, pla
         top.value = event.currentTarget.scrollTop;
       }}
       onKeyDown={press}
+      onBlur={onBlur}
     >
       <div role="presentation" style={{ height: `${ids.length * ROW}px` }} class="outline-all">
         {ids.slice(from, to).map((id, offset) => {

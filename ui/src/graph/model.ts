@@ -35,6 +35,9 @@ export interface Drawing {
   readonly wires: readonly Wire[];
 }
 
+/** States in which nothing of a node is left to be seen to. */
+export const DONE: ReadonlySet<string> = new Set(["completed", "skipped", "compensated"]);
+
 const ENDED = new Set(["completed", "failed", "skipped", "cancelled", "upstream_failed", "compensated"]);
 
 /** Whether a run went along a wire: the node before it says where it went on. */

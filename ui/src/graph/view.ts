@@ -1,26 +1,28 @@
 // The graph on a canvas: it draws only what is in view, and only when something changed.
 import type { Fate, Fates } from "../film/film.ts";
-import { groupOf, MARKS } from "../kit/states.ts";
+import { groupOf } from "../kit/states.ts";
 import type { NodeView } from "../screens/run/store.ts";
 import { words } from "../words/en.ts";
-import { ICONS } from "./icons.ts";
+import { type Brush, drawBox, drawRing } from "./boxes.ts";
 import { Minimap } from "./minimap.ts";
-import { type Box, boundsOf, contains, type Drawing, fateOf, Grid, type Rect, type Wire } from "./model.ts";
+import { type Box, boundsOf, contains, DONE, type Drawing, fateOf, Grid, type Rect, type Wire } from "./model.ts";
 import { type Palette, readPalette } from "./palette.ts";
-import { cutToFit } from "./text.ts";
+import { sharesOf } from "./shares.ts";
 import { drawHead, drawLabel } from "./wires.ts";
 
 const CELL = 600;
 const MOST_WIRES_FAR = 6000;
 const LEAST_SCALE = 0.02;
 const MOST_SCALE = 3;
+/** The longest side of a picture to keep, and its size, in pixels. */
+const MOST_SIDE = 12_000;
+const MOST_PIXELS = 40_000_000;
 /** What a stack shows of its nodes. */
 const LOUDEST: readonly string[] = "failed parked running queued retrying held waiting pending".split(" ");
-const SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Open Sans", sans-serif';
 
 export class GraphView {
   readonly #canvas: HTMLCanvasElement;
-  readonly #pen: CanvasRenderingContext2D;
+  #pen: CanvasRenderingContext2D;
   #drawing: Drawing = { width: 0, height: 0, boxes: [], wires: [] };
   #nodes: ReadonlyMap<string, NodeView> = new Map();
   #fates: Fates | undefined;
@@ -28,7 +30,6 @@ export class GraphView {
   #wires = new Grid<Wire>(CELL);
   #paths = new Map<Wire, Path2D>();
   #byId = new Map<string, Box>();
-  #icons = new Map<string, Path2D>();
   readonly #map = new Minimap();
   #palette: Palette;
   #scale = 1;
@@ -37,7 +38,8 @@ export class GraphView {
   #frame = 0;
   #touched = false;
   chosen = "";
-  hovered = "";
+  /** Nodes that are done are not drawn. */
+  #sparse = false;
   /** How often it was drawn, for tests: a page on which nothing changes draws nothing. */
   drawn = 0;
 
@@ -45,8 +47,6 @@ export class GraphView {
     this.#canvas = canvas;
     this.#pen = canvas.getContext("2d")!;
     this.#palette = readPalette(canvas);
-    for (const [name, path] of [...Object.entries(ICONS), ...Object.entries(MARKS)])
-      this.#icons.set(name, new Path2D(path));
   }
 
   show(drawing: Drawing): void {
@@ -87,20 +87,72 @@ export class GraphView {
     this.redraw();
   }
 
-  get scale(): number {
-    return this.#scale;
+  get room(): { readonly width: number; readonly height: number } {
+    return { width: this.#canvas.clientWidth, height: this.#canvas.clientHeight };
   }
 
   fit(): void {
     const { clientWidth, clientHeight } = this.#canvas;
-    const { width, height } = this.#drawing;
+    const { x, y, width, height } = this.#sparse ? this.#boundsOfOpen() : { x: 0, y: 0, ...this.#drawing };
     if (!width || !clientWidth) return;
     const fitting = Math.min((clientWidth - 24) / width, (clientHeight - 24) / height, 1.15);
     this.#scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, fitting));
-    this.#x = (clientWidth - width * this.#scale) / 2;
-    this.#y = Math.max(12, (clientHeight - height * this.#scale) / 2);
+    this.#x = (clientWidth - width * this.#scale) / 2 - x * this.#scale;
+    this.#y = Math.max(12, (clientHeight - height * this.#scale) / 2) - y * this.#scale;
     this.#touched = false;
     this.redraw();
+  }
+
+  /** Show only what is not done, or everything again. */
+  spare(on: boolean): void {
+    if (on === this.#sparse) return;
+    this.#sparse = on;
+    this.fit();
+  }
+
+  #boundsOfOpen(): Rect {
+    const open = this.#drawing.boxes.filter((box) => !this.#isHidden(box)).map((box) => box.place);
+    if (!open.length) return { x: 0, y: 0, width: this.#drawing.width, height: this.#drawing.height };
+    const x = Math.min(...open.map((place) => place.x)) - 20;
+    const y = Math.min(...open.map((place) => place.y)) - 20;
+    const right = Math.max(...open.map((place) => place.x + place.width)) + 20;
+    const bottom = Math.max(...open.map((place) => place.y + place.height)) + 20;
+    return { x, y, width: right - x, height: bottom - y };
+  }
+
+  #isHidden(box: Box | undefined): boolean {
+    return this.#sparse && box !== undefined && DONE.has(this.#stateOf(box));
+  }
+
+  /** The whole graph as a picture of its own, as large as a file may sensibly be. */
+  async picture(): Promise<Blob | null> {
+    const { width, height } = this.#drawing;
+    const scale = Math.min(2, MOST_SIDE / Math.max(width, height), Math.sqrt(MOST_PIXELS / (width * height)));
+    const paper = document.createElement("canvas");
+    paper.width = Math.max(1, Math.ceil(width * scale));
+    paper.height = Math.max(1, Math.ceil(height * scale));
+    const [pen, before] = [this.#pen, this.#scale];
+    this.#pen = paper.getContext("2d")!;
+    this.#scale = scale;
+    this.#pen.fillStyle = this.#palette.ground;
+    this.#pen.fillRect(0, 0, paper.width, paper.height);
+    this.#pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.#drawAll({ x: 0, y: 0, width, height });
+    this.#pen = pen;
+    this.#scale = before;
+    return new Promise((done) => paper.toBlob(done, "image/png"));
+  }
+
+  /** The box that a node is drawn in, and where that is in the picture as it is seen now. */
+  whereabouts(id: string): { readonly box: Box; readonly at: Rect } | undefined {
+    const box = this.#byId.get(id);
+    if (!box || this.#isHidden(box)) return undefined;
+    const { x, y, width, height } = box.place;
+    const scale = this.#scale;
+    const at = { x: x * scale + this.#x, y: y * scale + this.#y, width: width * scale, height: height * scale };
+    const { clientWidth, clientHeight } = this.#canvas;
+    const isSeen = at.x < clientWidth && at.y < clientHeight && at.x + at.width > 0 && at.y + at.height > 0;
+    return isSeen ? { box, at } : undefined;
   }
 
   zoom(factor: number, x = this.#canvas.clientWidth / 2, y = this.#canvas.clientHeight / 2): void {
@@ -145,7 +197,7 @@ export class GraphView {
     const left = (x - this.#x) / this.#scale;
     const top = (y - this.#y) / this.#scale;
     const near = this.#boxes.find({ x: left, y: top, width: 0, height: 0 });
-    return [...near].find((box) => contains(box.place, left, top));
+    return [...near].find((box) => contains(box.place, left, top) && !this.#isHidden(box));
   }
 
   redraw(): void {
@@ -171,13 +223,17 @@ export class GraphView {
       width: this.#canvas.clientWidth / this.#scale,
       height: this.#canvas.clientHeight / this.#scale,
     };
-    this.#drawWires(this.#wires.find(view));
-    const boxes = this.#boxes.find(view);
-    if (this.#scale < 0.4) this.#drawFar(boxes);
-    else for (const box of boxes) this.#drawBox(box);
+    this.#drawAll(view);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const { clientWidth: width, clientHeight: height } = this.#canvas;
     this.#map.draw(pen, { width, height }, view, this.#palette, (box) => this.#stateOf(box));
+  }
+
+  #drawAll(view: Rect): void {
+    this.#drawWires(this.#wires.find(view));
+    const boxes = [...this.#boxes.find(view)].filter((box) => !this.#isHidden(box));
+    if (this.#scale < 0.4) this.#drawFar(boxes);
+    else for (const box of boxes) this.#drawBox(box);
   }
 
   /** Where the small map of the whole is under the pointer, that part comes into the middle. */
@@ -211,6 +267,8 @@ export class GraphView {
     let index = 0;
     for (const wire of wires) {
       if (index++ % step) continue;
+      if (this.#sparse && (this.#isHidden(this.#byId.get(wire.from)) || this.#isHidden(this.#byId.get(wire.to))))
+        continue;
       const fate = this.#fateOf(wire);
       const colour = this.#wireColour(wire, fate);
       pen.globalAlpha = fate === "skipped" ? 0.4 : fate === "open" ? 0.75 : 1;
@@ -242,7 +300,7 @@ export class GraphView {
     return LOUDEST.find((state) => found.has(state)) ?? this.#nodes.get(box.members[0]!)?.state ?? "";
   }
 
-  #drawFar(boxes: ReadonlySet<Box>): void {
+  #drawFar(boxes: readonly Box[]): void {
     const pen = this.#pen;
     const groups = new Map<string, Box[]>();
     for (const box of boxes) {
@@ -262,110 +320,29 @@ export class GraphView {
       pen.stroke();
     }
     const chosen = this.#byId.get(this.chosen);
-    if (chosen) this.#ring(chosen);
+    if (chosen) drawRing(this.#brush(), chosen);
   }
 
-  #ring(box: Box): void {
-    const pen = this.#pen;
-    pen.strokeStyle = this.#palette.accent;
-    pen.lineWidth = Math.max(2.5, 2.5 / this.#scale);
-    pen.beginPath();
-    pen.roundRect(box.place.x - 4, box.place.y - 4, box.place.width + 8, box.place.height + 8, 11);
-    pen.stroke();
+  /** What a box is drawn with now. */
+  #brush(): Brush {
+    return { pen: this.#pen, palette: this.#palette, scale: this.#scale };
   }
 
   #drawBox(box: Box): void {
-    const pen = this.#pen;
-    const { x, y, width, height } = box.place;
     const state = this.#stateOf(box);
-    const group = groupOf(state);
-    const colours = this.#palette.states[group]!;
-    if (box.members.length) {
-      for (const step of [6, 3]) this.#card({ x: x + step, y: y + step, width, height }, colours, group);
-    }
-    this.#card(box.place, colours, group);
-    if (box === this.#byId.get(this.chosen)) this.#ring(box);
-    const kind = ICONS[box.type] ? box.type : "other";
-    const hue = this.#palette.types[kind]!;
-    pen.globalAlpha = group === "none" && state !== "" ? 0.75 : 1;
-    const top = y + (height - 22) / 2;
-    pen.save();
-    pen.globalAlpha *= 0.13;
-    pen.fillStyle = hue;
-    pen.beginPath();
-    pen.roundRect(x + 10.8, top, 22, 22, 6);
-    pen.fill();
-    pen.restore();
-    this.#icon(kind, x + 13.8, top + 3, hue, 1.6, 1);
-    pen.globalAlpha = 1;
-    this.#write(box, state, colours.text);
-    if (state) this.#badge(box.place, group, colours);
+    drawBox(this.#brush(), box, state, {
+      said: this.#sayState(box, state),
+      shares: sharesOf(box, this.#nodes),
+      chosen: box === this.#byId.get(this.chosen),
+    });
   }
 
-  #card(at: Rect, colours: { border: string; ground: string }, group: string): void {
-    const pen = this.#pen;
-    pen.fillStyle = group === "none" ? this.#palette.ground : colours.ground;
-    pen.strokeStyle = group === "none" ? this.#palette.line : colours.border;
-    pen.lineWidth = group === "bad" ? 2 : 1.3;
-    pen.setLineDash(group === "stopped" ? [3, 3] : []);
-    pen.beginPath();
-    pen.roundRect(at.x, at.y, at.width, at.height, 8);
-    pen.fill();
-    pen.stroke();
-    pen.setLineDash([]);
-  }
-
-  #write(box: Box, state: string, colour: string): void {
-    const pen = this.#pen;
-    const left = box.place.x + 40.6;
-    const room = box.place.width - 46;
-    const words_ = words.states[state] ?? state;
-    const second = this.#scale >= 0.55;
-    const middle = box.place.y + box.place.height / 2;
-    pen.font = `600 13px ${SANS}`;
-    pen.fillStyle = this.#palette.title;
-    const title = box.members.length ? words.run.graph.stack(box.members.length) : box.id;
-    const lines = second ? this.#linesOf(box, words_) : [];
-    let y = middle - (lines.length * 14.7) / 2 + 4.5;
-    pen.fillText(cutToFit(this.#pen, title, room), left, y);
-    for (const line of lines) {
-      y += 14.7;
-      pen.font = line === words_ ? `600 11px ${SANS}` : `11px ${SANS}`;
-      pen.fillStyle = line === words_ ? colour : this.#palette.soft;
-      pen.fillText(cutToFit(this.#pen, line, room), left, y);
-    }
-  }
-
-  /** As many lines as the server made room for: what state the node is in comes before what it is about. */
-  #linesOf(box: Box, state: string): string[] {
-    const room = Math.max(1, Math.round((box.place.height - 18) / 14.7) - 1);
-    const said = [state, box.members.length ? box.id : box.detail, ...box.notes].filter(Boolean);
-    return said.slice(0, room);
-  }
-
-  #badge(at: Rect, group: string, colours: { border: string; ground: string; text: string }): void {
-    const pen = this.#pen;
-    const [x, y] = [at.x + at.width - 3, at.y + 3];
-    pen.fillStyle = group === "none" ? this.#palette.ground : colours.ground;
-    pen.strokeStyle = colours.border;
-    pen.lineWidth = 1.3;
-    pen.beginPath();
-    pen.arc(x, y, 8.5, 0, 7);
-    pen.fill();
-    pen.stroke();
-    this.#icon(group, x - 4.8, y - 4.8, colours.text, 2.4, 0.6);
-  }
-
-  #icon(name: string, x: number, y: number, colour: string, width: number, size: number): void {
-    const pen = this.#pen;
-    pen.save();
-    pen.translate(x, y);
-    pen.scale(size, size);
-    pen.strokeStyle = colour;
-    pen.lineWidth = width;
-    pen.lineCap = "round";
-    pen.lineJoin = "round";
-    pen.stroke(this.#icons.get(name)!);
-    pen.restore();
+  /** The state, and which visit or attempt it is where there was more than one. */
+  #sayState(box: Box, state: string): string {
+    const said = words.states[state] ?? state;
+    const node = box.members.length ? undefined : this.#nodes.get(box.id);
+    if (!node || !said) return said;
+    if (node.visit > 1) return words.run.graph.visit(said, node.visit);
+    return node.attempt > 1 ? words.run.graph.attempt(said, node.attempt) : said;
   }
 }

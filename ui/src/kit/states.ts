@@ -10,7 +10,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   retrying: "waits",
   held: "waits",
   paused: "waits",
-  parked: "undone",
+  parked: "bad",
   compensated: "undone",
   compensating: "undone",
   rolled_back: "undone",

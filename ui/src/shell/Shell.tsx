@@ -12,6 +12,7 @@ import { boot, staleBuild } from "./boot.ts";
 import "./density.ts";
 import { keepLetters, letters, onKeys } from "./keys.ts";
 import { me, readMe } from "./me.ts";
+import { watchHidden } from "./notices.ts";
 import { overview, readOverview } from "./overview.ts";
 import { keepTheme, type Theme, theme } from "./theme.ts";
 
@@ -58,6 +59,7 @@ class Guard extends Component<{ children: ComponentChildren; path: string }, { p
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const help = useSignal(false);
+  useEffect(watchHidden, []);
   useCounts();
   useLayoutEffect(
     () =>

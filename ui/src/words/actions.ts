@@ -169,6 +169,8 @@ export const words = {
     timer: (node: string) => `${node} waits for a time,`,
     child: (node: string, run: string) => `${node} waits for run ${run}`,
     openChild: "Open that run",
+    asks: (node: string, asked: readonly string[]) =>
+      asked.length ? `${node} waits for ${list.format(asked)}` : `${node} waits for an answer`,
     items: (node: string, open: number) => `${node}: ${many(open, "item is", "items are")} under way`,
     quarantined: (text: string) => `quarantined: ${text}`,
     soon: "soon",

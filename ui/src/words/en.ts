@@ -20,6 +20,7 @@ export const words = {
   cancel: "Cancel",
   reload: "Reload",
   show: "Show",
+  delete: "Delete",
   lacks: (permission: string) =>
     `You need the permission ${permission} for this. Who manages the keys of this server can give it.`,
   nav: {
@@ -82,6 +83,10 @@ export const words = {
       ? `No answer since ${since}.`
       : `No answer since ${since}, next try in ${many(Math.max(1, Math.round(seconds)), "second", "seconds")}.`,
   newVersion: "A new version is here.",
+  notice: {
+    title: "An approval waits",
+    text: (count: number) => `${many(count, "approval waits", "approvals wait")} for you.`,
+  },
   problem: {
     title: "That did not work",
     unreachable: "The server did not answer.",
@@ -190,6 +195,7 @@ export const words = {
       by: "By",
       duration: "Duration",
       ended: "Ended",
+      deadline: "Must end",
       generation: "Generation",
       tags: "Tags",
       parent: "Child of",
@@ -285,7 +291,16 @@ export const words = {
       none: "no node has this in its name",
       directions: { right: "Left to right", down: "Top to bottom" },
       whole: "Full screen",
-      picture: "Picture",
+      view: "View",
+      svg: "Picture as SVG",
+      png: "Picture as PNG",
+      hide: "Hide completed nodes",
+      follow: "Follow what is active",
+      allHidden: "Every node of this run is completed, and hidden.",
+      visit: (state: string, visit: number) => `${state}, visit ${numbers.format(visit)}`,
+      attempt: (state: string, attempt: number) => `${state}, attempt ${numbers.format(attempt)}`,
+      items: (done: number, all: number, failed: number) =>
+        `${numbers.format(done)} of ${many(all, "item", "items")}${failed ? `, ${numbers.format(failed)} failed` : ""}`,
       tools: "Tools of the graph",
       keyboard: "The outline lists the same nodes; use it with the keyboard.",
       stack: (count: number) => many(count, "node", "nodes"),
@@ -319,6 +334,9 @@ export const words = {
       none: "There are none.",
       notYet: "The run has not ended yet.",
       noOutput: "No node has an output yet.",
+      compare: "Compare with another run",
+      compareHint: "id of a run",
+      compareDo: "Compare",
     },
     logs: {
       label: "Lines that functions wrote",
@@ -351,35 +369,8 @@ export const words = {
       state: "State",
       items: "Items",
       template: "Copy path",
+      width: "Width of the drawer",
     },
-  },
-  welcome: {
-    title: "Welcome",
-    intro:
-      "Perdure runs workflows that survive whatever happens to their processes. From a terminal, in the folder of this server:",
-    count: (stage: number) => `${numbers.format(stage)} of 4`,
-    dismiss: "Do not show this again",
-    titles: {
-      1: "Each step is on disk before the next",
-      2: "It goes on where it was",
-      3: "A person is asked",
-      4: "Your turn",
-    } as Readonly<Record<number, string>>,
-    texts: {
-      1: "This order is running now: watch the graph. Then kill the process that runs it, for real, as kill -9 does.",
-      2: "Another process took over. What had completed stays; what was interrupted is tried again, and the graph shows its second attempt.",
-      3: "The order waits until you agree. It could wait for a year, and through every restart.",
-      4: "The order is done. Everything that happened is in its journal. Now a workflow of your own, from a terminal in the folder of this server:",
-    } as Readonly<Record<number, string>>,
-    kill: "Kill the process",
-    gone: "gone …",
-    back: (seconds: number) => `back after ${seconds.toFixed(1)} s`,
-    counted: (lost: number, repeated: number) =>
-      `${many(lost, "step", "steps")} lost, ${numbers.format(repeated)} repeated`,
-    approve: "Approve",
-    again: "Run again",
-    remove: "Remove the sample",
-    commands: ["perdure init hello", "perdure run hello/order.yaml -i item=lamp -i quantity=2", "perdure runs list"],
   },
   json: {
     entries: (count: number) => many(count, "entry", "entries"),

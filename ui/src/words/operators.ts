@@ -162,6 +162,8 @@ export const operators = {
     zones: "Named zones",
     density: "Density",
     densities: { comfortable: "Comfortable", compact: "Compact" },
+    notices: "Tell me of approvals that wait while this page is hidden",
+    noNotices: "The browser does not allow notifications of this page.",
     sessions: "My sessions",
     noSessions: "No session is open",
     current: "This one.",

@@ -98,6 +98,7 @@ from perdure.client.views.overview_views import (
 from perdure.client.views.reading_views import RunDefinition, RunPatch
 from perdure.client.views.reason_views import AwaitedNode, Explanation, Obstacle, OpenAsk
 from perdure.client.views.registered_views import OwnTriggers, Patched, Registered
+from perdure.client.views.saved_view_views import SavedView, SavedViewList
 from perdure.client.views.search_views import Found, VersionStats, WorkflowStats
 from perdure.client.views.session_views import Session
 from perdure.client.views.transcript_views import (
@@ -223,6 +224,8 @@ __all__ = [
     "RunSummary",
     "RunUsage",
     "RunsByWorkflow",
+    "SavedView",
+    "SavedViewList",
     "Session",
     "Slice",
     "SlowWorkflow",

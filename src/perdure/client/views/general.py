@@ -176,6 +176,8 @@ class Run(TypedDict):
     origin: NotRequired[str]
     """The run that it was rerun from or continues."""
     continued_as: NotRequired[str]
+    deadline_at: NotRequired[float]
+    """When the run fails unless it has ended."""
     quarantined: NotRequired[str]
     problems: NotRequired[list[str]]
 

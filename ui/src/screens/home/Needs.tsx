@@ -52,7 +52,7 @@ function people({ approvals, dead_letters }: Overview): Need[] {
     const [first, ...others] = dead_letters.groups;
     found.push({
       key: "letters",
-      group: "undone",
+      group: "bad",
       to: href("/dead-letters", others.length ? {} : { workflow: first?.workflow ?? undefined }),
       title: text.letters(dead_letters.total, dead_letters.capped),
       more: <Parts parts={dead_letters.groups.map(letterLine)} />,

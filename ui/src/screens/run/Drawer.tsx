@@ -1,4 +1,6 @@
 // One node of the run: why it is where it is, what it gave, every attempt at it, and what it wrote.
+import { useSignal } from "@preact/signals";
+import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
@@ -7,7 +9,9 @@ import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change } from "../../router.ts";
 import { words } from "../../words/en.ts";
+import { transcript } from "../../words/transcript.ts";
 import { Awaited, Definition, Input } from "./Given.tsx";
+import { drawerWidth } from "./Grip.tsx";
 import { Logs } from "./Logs.tsx";
 import { NodeActions } from "./NodeActions.tsx";
 import { Output } from "./Parts.tsx";
@@ -35,7 +39,7 @@ export function Drawer({ store, node }: { store: RunStore; node: string }) {
   }, []);
   const found = shown.current;
   return (
-    <aside class="drawer" aria-label={text.label(node)}>
+    <aside class="drawer" aria-label={text.label(node)} style={{ "--drawer": `${drawerWidth.value}px` }}>
       <header>
         <h2 ref={title} tabIndex={-1}>
           <Foreign text={node} />
@@ -104,6 +108,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
           <Json value={found.items} />
         </section>
       )}
+      {SPEAKING.has(found.type) && <Conversation store={store} node={node} />}
       <section>
         <h3>
           {text.output} {found.size !== undefined && <CopyButton text={`{{ ${node} }}`} label={text.template} />}
@@ -125,6 +130,38 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
       </section>
       <Definition store={store} node={node} />
     </>
+  );
+}
+
+/** Types of nodes that ask a model. */
+const SPEAKING = new Set(["agent", "llm", "llm_service"]);
+
+/** What was said: loaded where a node asks a model. */
+function Conversation({ store, node }: { store: RunStore; node: string }) {
+  const found = useSignal<ComponentType<{ store: RunStore; node: string }> | undefined>(undefined);
+  const error = useSignal<unknown>(undefined);
+  useEffect(() => {
+    import("./Transcript.tsx").then(
+      (made) => {
+        found.value = made.default;
+      },
+      (caught: unknown) => {
+        error.value = caught;
+      },
+    );
+  }, []);
+  const Found = found.value;
+  return (
+    <section>
+      <h3>{transcript.title}</h3>
+      {Found ? (
+        <Found store={store} node={node} />
+      ) : error.value === undefined ? (
+        <Loading rows={2} />
+      ) : (
+        <Problem error={error.value} onRetry={() => location.reload()} />
+      )}
+    </section>
   );
 }
 

@@ -2,10 +2,12 @@
 import { useComputed, useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { addressOf, call, Refused } from "../../api/call.ts";
+import { call, Refused } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Canvas } from "../../graph/Canvas.tsx";
 import { type Graph, neighbours, toDrawing } from "../../graph/drawing.ts";
+import { HoverCard } from "../../graph/HoverCard.tsx";
+import { DONE } from "../../graph/model.ts";
 import { Outline } from "../../graph/Outline.tsx";
 import type { GraphView } from "../../graph/view.ts";
 import { Loading } from "../../kit/basics.tsx";
@@ -13,7 +15,8 @@ import { Problem } from "../../kit/problem.tsx";
 import { change, place } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { words } from "../../words/en.ts";
-import type { RunStore } from "./store.ts";
+import { GraphTools } from "./GraphTools.tsx";
+import { hasEnded, type RunStore } from "./store.ts";
 
 export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   const text = words.run.graph;
@@ -48,6 +51,17 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   const view = useRef<GraphView>(null);
   const focused = useSignal("");
   const hidden = useSignal(matchMedia("(max-width: 639px)").matches);
+  const sparse = query.get("hide") === "completed";
+  const listed = useMemo(
+    () => (sparse ? ids.filter((id) => !DONE.has(store.shown.value.get(id)?.state ?? "")) : ids),
+    [sparse, ids, sparse && store.shown.value],
+  );
+  const pointed = useSignal<string | undefined>(undefined);
+  const following = useSignal(false);
+  const active = following.value ? firstActive(store) : undefined;
+  useEffect(() => {
+    if (active !== undefined) view.current?.reveal(active);
+  }, [active, drawing]);
   const find = useRef<HTMLInputElement>(null);
   const whole = useRef<HTMLDivElement>(null);
   useLayoutEffect(
@@ -63,6 +77,13 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
       }),
     [],
   );
+  useEffect(() => {
+    const leave = (event: KeyboardEvent) => {
+      if (event.key === "Escape") pointed.value = undefined;
+    };
+    addEventListener("keydown", leave); // beside what else Escape closes
+    return () => removeEventListener("keydown", leave);
+  }, []);
   const choose = (id: string) => {
     const stack = graph?.stacks.find((one) => one.id === id);
     if (stack) change({ open: [...open, id] });
@@ -95,14 +116,16 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
         </label>
         {!hidden.value && (
           <Outline
-            ids={ids}
+            ids={listed}
             nodes={store.shown.value}
             chosen={node}
             onward={onward}
             back={back}
             onFocus={(id) => {
               focused.value = id;
+              pointed.value = id || undefined;
             }}
+            onBlur={() => (pointed.value = undefined)}
             onOpen={choose}
           />
         )}
@@ -115,6 +138,8 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
               chosen={node || focused.value}
               onChoose={choose}
               view={view}
+              sparse={sparse}
+              onRest={(id) => (pointed.value = id)}
             />
           ) : loaded.error.value === undefined ? (
             <Loading rows={6} />
@@ -123,11 +148,16 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
           ) : (
             <Problem error={loaded.error.value} onRetry={loaded.reload} />
           )}
-          <Tools
-            store={store}
+          {sparse && drawing && listed.length === 0 && <p class="nothing soft all-hidden">{text.allHidden}</p>}
+          <Card store={store} view={view} id={pointed.value} />
+          <GraphTools
+            runId={store.runId}
             view={view}
             direction={graph?.direction ?? "right"}
             outline={!hidden.value}
+            sparse={sparse}
+            following={following.value}
+            onFollow={hasEnded(store.run.value!) ? undefined : () => (following.value = !following.value)}
             onOutline={() => (hidden.value = !hidden.value)}
             onWhole={() =>
               void (document.fullscreenElement ? document.exitFullscreen() : whole.current?.requestFullscreen())
@@ -139,56 +169,23 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   );
 }
 
-interface ToolsGiven {
-  store: RunStore;
-  view: RefObject<GraphView | null>;
-  direction: Graph["direction"];
-  outline: boolean;
-  onOutline: () => void;
-  onWhole: () => void;
+const ACTIVE = ["running", "queued", "retrying", "waiting", "parked", "failed"];
+
+/** The node that the run is at: what is executed before what waits. */
+function firstActive(store: RunStore): string | undefined {
+  let best = ACTIVE.length;
+  let found: string | undefined;
+  for (const [id, node] of store.shown.value) {
+    const rank = ACTIVE.indexOf(node.state);
+    if (rank >= 0 && rank < best) [best, found] = [rank, id];
+  }
+  return found;
 }
 
-/** What moves the picture, over it: the picture has the room. */
-function Tools({ store, view, direction, outline, onOutline, onWhole }: ToolsGiven) {
-  const text = words.run.graph;
-  const other = direction === "right" ? "down" : "right";
-  return (
-    <div class="graph-tools" role="toolbar" aria-label={text.tools}>
-      <div class="group">
-        <button type="button" aria-label={text.zoomOut} title={text.zoomOut} onClick={() => view.current?.zoom(0.8)}>
-          −
-        </button>
-        <button type="button" aria-label={text.zoomIn} title={text.zoomIn} onClick={() => view.current?.zoom(1.25)}>
-          +
-        </button>
-        <button type="button" class="wide-only" onClick={() => view.current?.actualSize()}>
-          {text.actual}
-        </button>
-        <button type="button" onClick={() => view.current?.fit()}>
-          {text.fit}
-        </button>
-      </div>
-      <button type="button" aria-expanded={outline} onClick={onOutline}>
-        {text.outline}
-      </button>
-      <button type="button" onClick={() => change({ direction: other })}>
-        {text.directions[other]}
-      </button>
-      <a
-        class="button wide-only"
-        href={addressOf("GET /api/v1/runs/{run_id}/graph.svg", {
-          path: { run_id: store.runId },
-          query: { direction },
-        })}
-        download={`${store.runId.replaceAll(/[^A-Za-z0-9._-]/g, "_")}.svg`}
-      >
-        {text.picture}
-      </a>
-      {document.fullscreenEnabled && (
-        <button type="button" class="wide-only" onClick={onWhole}>
-          {text.whole}
-        </button>
-      )}
-    </div>
-  );
+/** What stands beside the box that the pointer rests on. */
+function Card({ store, view, id }: { store: RunStore; view: RefObject<GraphView | null>; id: string | undefined }) {
+  const found = id === undefined ? undefined : view.current?.whereabouts(id);
+  if (!found || !view.current) return null;
+  const why = store.at.value === undefined ? store.why.value.get(found.box.id) : undefined;
+  return <HoverCard box={found.box} at={found.at} room={view.current.room} nodes={store.shown.value} why={why} />;
 }

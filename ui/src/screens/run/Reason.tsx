@@ -20,9 +20,18 @@ export function Reason({ store, run }: { store: RunStore; run: RunView }) {
       </Line>
     );
   if (run.error) return <Failed store={store} run={run} />;
-  const first = store.first.value;
-  if (hasEnded(run) || !first) return null;
-  return <Held store={store} first={first} />;
+  if (hasEnded(run)) return null;
+  const first = store.first.value ?? heldBack(store);
+  return first ? <Held store={store} first={first} /> : null;
+}
+
+/** The first node that is ready and is held back, where the run as a whole is not: by a budget, or by a stream that is full. */
+function heldBack(store: RunStore): Obstacle | undefined {
+  for (const [node, view] of store.nodes.value) {
+    const reason = view.state === "held" ? store.reasons.value.get(node) : undefined;
+    if (reason) return { ...reason, node };
+  }
+  return undefined;
 }
 
 function Line({ bad = false, children }: { bad?: boolean; children: preact.ComponentChildren }) {
@@ -104,6 +113,8 @@ function Held({ store, first }: { store: RunStore; first: Obstacle }) {
           <Look node={node} />
         </Line>
       );
+    case "asks":
+      return <Asking store={store} first={first} />;
     case "child":
       return (
         <Line>
@@ -136,6 +147,40 @@ function Held({ store, first }: { store: RunStore; first: Obstacle }) {
 
 function sendCommand(event: string, key: string): string {
   return `perdure events send ${quote(event)} 'PAYLOAD'${key ? ` --key ${quote(key)}` : ""}`;
+}
+
+/** What the function of a node asked for and waits for: the first of it, with what can be done about that. */
+function Asking({ store, first }: { store: RunStore; first: Obstacle }) {
+  const text = actions.why;
+  const node = first.node ?? "";
+  const open = first.asks ?? [];
+  const ask = open.find((one) => one.kind === "approval") ?? open[0];
+  if (ask?.approval_id) return <Asked approvalId={ask.approval_id} node={node} />;
+  return (
+    <Line>
+      <span>
+        <Foreign
+          text={text.asks(
+            node,
+            open.map((one) => one.name),
+          )}
+        />
+        {ask?.until !== undefined && (
+          <>
+            {" "}
+            <Moment at={ask.until} />
+          </>
+        )}
+      </span>
+      {ask?.signal && <Do store={store} action="signal" about={ask.signal} />}
+      {ask?.child && (
+        <a class="button" href={href(`/runs/${encodeURIComponent(ask.child)}`)}>
+          {text.openChild}
+        </a>
+      )}
+      <Look node={node} />
+    </Line>
+  );
 }
 
 function Asked({ approvalId, node }: { approvalId: string; node: string }) {

@@ -15,6 +15,7 @@ import Children from "./Children.tsx";
 import { Compare } from "./Compare.tsx";
 import { Drawer } from "./Drawer.tsx";
 import { GraphTab } from "./GraphTab.tsx";
+import { Grip } from "./Grip.tsx";
 import { Journal } from "./Journal.tsx";
 import { Logs } from "./Logs.tsx";
 import { Reason } from "./Reason.tsx";
@@ -149,6 +150,7 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
           {tab === "logs" && <Logs runId={run.run_id} store={store} />}
           {tab === "children" && <Children store={store} />}
         </div>
+        {node && <Grip />}
         {node && <Drawer key={node} store={store} node={node} />}
       </div>
       <ActionSheets store={store} run={run} />
@@ -201,6 +203,11 @@ function Header({ store, run }: { store: RunStore; run: RunView }) {
         <Fact name={facts.duration}>
           <Duration from={run.started_at} to={at === undefined ? run.ended_at : store.film.film.timeAt(at)} />
         </Fact>
+        {run.deadline_at !== undefined && !hasEnded(run) && (
+          <Fact name={facts.deadline}>
+            <Moment at={run.deadline_at} />
+          </Fact>
+        )}
         <Fact name={facts.nodes}>
           <span class="number">{words.run.progress(counts.done, counts.all)}</span>
           {counts.waits > 0 && <span class="soft">, {words.run.waits(counts.waits)}</span>}

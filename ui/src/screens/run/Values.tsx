@@ -5,8 +5,9 @@ import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading, StateMark } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
-import { change } from "../../router.ts";
+import { change, go, href } from "../../router.ts";
 import { words } from "../../words/en.ts";
+import { node as nodeWords } from "../../words/node.ts";
 import { Output, Stored, type Whereabouts } from "./Parts.tsx";
 import { hasEnded, type RunStore, type RunView } from "./store.ts";
 
@@ -36,6 +37,7 @@ export function Values({ store, run: now }: { store: RunStore; run: RunView }) {
   const nodes = loaded.data.value?.items.filter((item) => item.output !== undefined || item.size !== undefined);
   return (
     <div class="values">
+      <CompareWith run={now} />
       <Block title={text.inputs} value={run.inputs} none={text.none} where={{ runId: store.runId, of: "inputs" }} />
       {run.error ? (
         <Block title={text.error} value={run.error} none={text.none} />
@@ -63,6 +65,47 @@ export function Values({ store, run: now }: { store: RunStore; run: RunView }) {
   );
 }
 
+/** The way to another run beside this one: what differs, by its path. Those it is likely to be are offered. */
+function CompareWith({ run }: { run: RunView }) {
+  const text = words.run.values;
+  const wanted = useSignal("");
+  const found = useLoad(run.workflow, (signal) =>
+    call("GET /api/v1/runs", { query: { workflow: run.workflow, limit: 20 }, signal }),
+  );
+  const ids = [run.origin, ...(found.data.value?.items.map((one) => one.run_id) ?? [])].filter(
+    (id, index, all) => id !== undefined && id !== run.run_id && all.indexOf(id) === index,
+  );
+  return (
+    <form
+      class="bar compare-with"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const other = wanted.value.trim();
+        if (other) go(href(`/runs/${encodeURIComponent(run.run_id)}`, { compare: other }));
+      }}
+    >
+      <label class="grow">
+        <span class="hidden">{text.compare}</span>
+        <input
+          type="search"
+          list="other-runs"
+          placeholder={`${text.compare}: ${text.compareHint}`}
+          value={wanted.value}
+          onInput={(event) => (wanted.value = event.currentTarget.value)}
+        />
+      </label>
+      <datalist id="other-runs">
+        {ids.map((id) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
+      <button type="submit" disabled={!wanted.value.trim()}>
+        {text.compareDo}
+      </button>
+    </form>
+  );
+}
+
 interface Given {
   store: RunStore;
   item: { node: string; state: string; visit: number; attempt: number; output?: unknown; size?: number };
@@ -77,6 +120,7 @@ function NodeValue({ store, item, at, open }: Given) {
     <details class="node-value" open={open} onToggle={(event) => (isOpen.value = event.currentTarget.open)}>
       <summary>
         <Foreign text={item.node} className="id" /> <StateMark state={item.state} small />
+        {item.size !== undefined && <span class="soft number">{nodeWords.parts.bytes(item.size)}</span>}
       </summary>
       {isOpen.value &&
         (item.output !== undefined ? (

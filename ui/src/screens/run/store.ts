@@ -3,6 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
 import { type Following, type Frame, followRun, readData, type StreamState } from "../../api/stream.ts";
 import { FilmStore } from "../../film/store.ts";
+import { DONE } from "../../graph/model.ts";
 import { place } from "../../router.ts";
 import { EventBook, type RunEvent } from "./events.ts";
 
@@ -16,7 +17,6 @@ interface Live {
 
 const SOONEST_MS = 250;
 const MOST_PATIENCE_MS = 8000;
-const DONE = new Set(["completed", "skipped", "compensated"]);
 const ENDED = new Set(["completed", "failed", "cancelled", "rolled_back"]);
 
 export const hasEnded = (run: RunView): boolean => ENDED.has(run.state);

@@ -16,6 +16,7 @@ import { Bulk, type Chosen, NOBODY } from "./Bulk.tsx";
 import { Filters } from "./Filters.tsx";
 import { isEmpty, readFilter } from "./filter.ts";
 import { type Run, RunList } from "./list.ts";
+import { Views } from "./Views.tsx";
 
 const POLL_SECONDS = 2;
 const ROW = 44;
@@ -61,6 +62,7 @@ export default function Runs() {
           {list.rows.value.length > 0 && words.runs.shown(list.rows.value.length, list.more.value)}
         </p>
       </header>
+      <Views filter={list.filter} />
       <Filters filter={list.filter} />
       {!list.filter.state.includes("waiting") && <Bars filter={list.filter} />}
       <Body list={list} onRetry={() => (turn.value += 1)} />

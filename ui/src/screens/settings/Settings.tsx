@@ -1,4 +1,5 @@
 // Settings of this browser, and the sessions of whoever is logged in.
+import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
@@ -10,6 +11,7 @@ import { href } from "../../router.ts";
 import { boot } from "../../shell/boot.ts";
 import { density, keepDensity } from "../../shell/density.ts";
 import { keepLetters, letters } from "../../shell/keys.ts";
+import { keepNotices, notices } from "../../shell/notices.ts";
 import { keepTheme, type Theme, theme } from "../../shell/theme.ts";
 import { words } from "../../words/en.ts";
 import { operators } from "../../words/operators.ts";
@@ -49,6 +51,7 @@ export default function Settings() {
           />
           {words.help.letters}
         </label>
+        <Notices />
       </form>
       <h2>{text.sessions}</h2>
       {boot.value === undefined ? null : boot.value.auth === "open" ? (
@@ -57,6 +60,32 @@ export default function Settings() {
         <Sessions />
       )}
     </section>
+  );
+}
+
+function Notices() {
+  const text = operators.settings;
+  const refused = useSignal(false);
+  return (
+    <>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={notices.value}
+          onChange={async (event) => {
+            const field = event.currentTarget;
+            refused.value = !(await keepNotices(field.checked));
+            field.checked = notices.value;
+          }}
+        />
+        {text.notices}
+      </label>
+      {refused.value && (
+        <p class="soft" role="status">
+          {text.noNotices}
+        </p>
+      )}
+    </>
   );
 }
 

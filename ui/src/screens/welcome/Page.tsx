@@ -4,10 +4,11 @@ import { useEffect } from "preact/hooks";
 import { Problem } from "../../kit/problem.tsx";
 import { href } from "../../router.ts";
 import { words } from "../../words/en.ts";
+import { welcome } from "../../words/welcome.ts";
 import { YourTurn } from "./Welcome.tsx";
 
 export default function WelcomePage() {
-  const text = words.welcome;
+  const text = welcome;
   const error = useSignal<unknown>(undefined);
   useEffect(() => {
     document.title = `${text.title} · ${words.product}`;

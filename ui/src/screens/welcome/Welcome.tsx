@@ -6,7 +6,7 @@ import { Command } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, go, href } from "../../router.ts";
 import { boot } from "../../shell/boot.ts";
-import { words } from "../../words/en.ts";
+import { welcome } from "../../words/welcome.ts";
 import { hasEnded, type RunStore, type RunView } from "../run/store.ts";
 import { stageOf } from "./stage.ts";
 
@@ -49,7 +49,7 @@ export default function Welcome({ store, run }: { store: RunStore; run: RunView 
   const reached = useRef({ run: run.run_id, stage: 1 });
   useReturn(store, kill);
   if (dismissed.value || boot.value === undefined) return null;
-  const text = words.welcome;
+  const text = welcome;
   const person = [...store.nodes.value].find(([, node]) => node.waiting_for?.kind === "approval")?.[0];
   const seen = { ended: hasEnded(run), asked: person !== undefined, killed: kill.value !== undefined };
   const stage = stageOf(seen, reached.current.run === run.run_id ? reached.current.stage : 1);
@@ -158,7 +158,7 @@ async function count(store: RunStore, kill: Kill): Promise<{ lost: number; repea
 }
 
 function Result({ kill }: { kill: Kill }) {
-  const text = words.welcome;
+  const text = welcome;
   return (
     <p class="result" role="status">
       <span class="live" data-live={kill.backAfter === undefined ? "waiting" : "live"}>
@@ -182,7 +182,7 @@ async function approve(runId: string, node: string): Promise<void> {
 
 /** What one can do next; also the whole of `/welcome`. */
 export function YourTurn({ act }: { act: (action: () => Promise<void>) => Promise<void> }) {
-  const text = words.welcome;
+  const text = welcome;
   return (
     <>
       <div class="commands">

@@ -1,0 +1,5 @@
+SELECT tenant, owner, name, query, saved_by, saved_at
+FROM perdure.saved_views
+WHERE tenant = :tenant
+  AND owner = :owner
+  AND name = :name

@@ -1,0 +1,6 @@
+SELECT tenant, owner, name, query, saved_by, saved_at
+FROM saved_views
+WHERE tenant = :tenant
+  AND owner = :owner
+ORDER BY name
+LIMIT :limit

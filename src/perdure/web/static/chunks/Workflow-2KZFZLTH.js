@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-LXSS444X.js";import"./chunk-G44FB3DO.js";import"./chunk-FHPH26H7.js";import"./chunk-SW3UK26V.js";import"./chunk-RCYP3IX7.js";import"./chunk-2P6ENXIS.js";import"./chunk-UKSDIW66.js";export{c as Way,b as default,a as pathTo};
