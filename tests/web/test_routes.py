@@ -46,7 +46,7 @@ def test_the_server_and_the_router_know_the_same_screens():
 
 
 def test_the_commands_that_are_shown_are_those_that_init_prints(tmp_path, monkeypatch):
-    text = (UI / "words" / "en.ts").read_text(encoding="utf-8")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((UI / "words").glob("*.ts")))
     shown = [
         one for line in re.findall(r'"(perdure init [^\n]*)', text) for one in re.findall(r"perdure run [^\"&]+", line)
     ]
