@@ -103,7 +103,7 @@ class InnerWorld(World):
             await self._grow([STOP])
 
     async def _finish(self) -> None:
-        """The list ends, and whoever reads it does; a run that has failed is retried."""
+        """The list ends, and so does every run that reads it; a run that has failed is retried."""
         await self._make()
         await self._grow([*(f"j{number}" for number in range(max(0, 8 - len(self.items)))), STOP])
         for _ in range(MOST_RETRIES):

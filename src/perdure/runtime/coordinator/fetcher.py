@@ -30,7 +30,7 @@ from perdure.model.extremes import WHY, has_many
 from perdure.runtime.coordinator.cache import Cache, Key
 from perdure.runtime.coordinator.event_waits import NeedsMatched, match_events
 from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
-from perdure.runtime.coordinator.inner_triggers import NeedsPosition, find_position
+from perdure.runtime.coordinator.inner_triggers import NeedsPosition, get_position
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.mapped_polls import NeedsMapped, map_page
@@ -212,7 +212,7 @@ def definition_sources(library: Library) -> dict[type[NotAtHand], Source]:
 
 def topic_sources(journal: Journal) -> dict[type[NotAtHand], Source]:
     async def look_up(tenant: str, need: NeedsPosition) -> Fetched:
-        return Fetched(await find_position(journal, tenant, need))
+        return Fetched(await get_position(journal, tenant, need))
 
     return {NeedsPosition: look_up}
 

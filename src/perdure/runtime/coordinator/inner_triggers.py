@@ -38,11 +38,11 @@ def make_await(state: State, answer: Awaiting, about: dict[str, Any], at_hand: A
     fields: dict[str, Any] = {"at": about["at"], "node": node, "name": node, "kind": trigger.kind, "inner": True}
     fields |= {"spec": spec_of(trigger), "policy": policy_of(trigger), "source": source, "manner": manner}
     if topic:
-        fields |= {"topic": topic, "cursor": str(_find_position(state, node, trigger, topic, at_hand))}
+        fields |= {"topic": topic, "cursor": str(_get_position(state, node, trigger, topic, at_hand))}
     return c.Await(**about, registration=c.Register(**fields))
 
 
-def _find_position(state: State, node: str, trigger: Trigger, topic: str, at_hand: AtHand | None) -> int:
+def _get_position(state: State, node: str, trigger: Trigger, topic: str, at_hand: AtHand | None) -> int:
     if at_hand is None:
         return 0
     key = f"position:{state.run_id}:{node}"
@@ -52,7 +52,7 @@ def _find_position(state: State, node: str, trigger: Trigger, topic: str, at_han
     return 0 if isinstance(found, Lost) else int(found)
 
 
-async def find_position(journal: Journal, tenant: str, need: NeedsPosition) -> int:
+async def get_position(journal: Journal, tenant: str, need: NeedsPosition) -> int:
     """The position behind which everything has happened since that time. What happens while this looks is behind it, too."""
     last = await journal.last_occurrence()
     fields: dict[str, Any] = {"key": need.event_key or None, "after": 0, "since": need.since, "limit": 1}
