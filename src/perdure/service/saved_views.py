@@ -48,7 +48,7 @@ class SavedViews:
         if not _NAME.fullmatch(name):
             message = "the name of a view has 1 to 100 characters, none of which is a slash or a control character"
             raise Invalid(message, [Trouble("name", "bad_name", message)])
-        tenancy, owner = self._tenancy, self._find_owner(shared)
+        tenancy, owner = self._tenancy, self._get_owner(shared)
         known = await tenancy.archive.list_views(tenancy.tenant, owner, MOST)
         if len(known) >= MOST and all(one.name != name for one in known):
             raise Refused(
@@ -67,14 +67,14 @@ class SavedViews:
 
     async def delete(self, name: str, *, shared: bool = False) -> View:
         """Delete one's own view, or with `shared` that of the tenant."""
-        owner = self._find_owner(shared)
+        owner = self._get_owner(shared)
         named = _NAME.fullmatch(name)
         gone = await self._tenancy.archive.delete_view(self._tenancy.tenant, owner, name) if named else None
         if gone is None:
             raise _missing(name)
         return _describe(gone)
 
-    def _find_owner(self, shared: bool) -> str:
+    def _get_owner(self, shared: bool) -> str:
         """Whose view is written. What everybody sees is changed by those who operate runs."""
         if shared:
             self._tenancy.principal.require(Permission.RUNS_OPERATE)
