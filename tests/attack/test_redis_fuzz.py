@@ -7,6 +7,7 @@ import pytest
 import redis
 
 from perdure.limits import Ask, Limit
+from perdure.streams import Chunks, Name
 from perdure.transports.envelopes import Keyring
 from perdure.transports.redis.names import Keys
 from tests.attack.marks import attack
@@ -176,3 +177,20 @@ async def test_a_stream_whose_ids_are_used_up_is_begun_anew(opened):
     assert delivery.result.node == "b"
     await transport.acknowledge([delivery.receipt])
     client.delete(*client.scan_iter(match=f"{opened.prefix}:{{partition:*"))
+
+
+@attack("S20", "an entry in the tail of a stream between nodes, behind which no chunk can be added")
+@pytest.mark.parametrize("stays", [True, False])
+async def test_what_another_client_added_to_a_stream_is_lost_with_its_tail_and_sent_again(opened, stays):
+    streams = (await opened(keyring=RING)).streams
+    client, keys = opened.server.client(), Keys(opened.prefix)
+    name, bodies = Name("r1", "n", "acme"), [b"1", b"2", b"3"]
+    assert await streams.append(name, 1, 1, bodies[:2]) == 3
+    tail = keys.stream("r1", "n")[1]
+    entry = client.xadd(tail, {"x": "x"})
+    if not stays:
+        client.xdel(tail, entry)  # its id is used all the same
+    assert await soon(streams.append(name, 1, 3, bodies[2:])) == 1  # as where all was lost: it is sent again from there
+    assert await soon(streams.append(name, 1, 1, bodies)) == 4
+    assert await soon(streams.read(name, 1, "reader", 0)) == Chunks(1, bodies)
+    await streams.drop("r1")

@@ -3,6 +3,7 @@
 -- KEYS  1 about, 2 tail, 3 pieces, 4 readers, 5 places
 -- ARGV  1 edition, 2 place, 3 where to wake, 4 what to say, 5 seconds to keep it, then per segment: first number, how many, bytes, message
 -- returns the number that is expected next; 0: another edition has taken its place
+-- Behind a later id, which only another client can have used, nothing can be added: then all is lost, and the writer sends it again.
 if not enter(tonumber(ARGV[1])) then return 0 end
 local next, total = number('n'), number('t')
 local taken = false
@@ -10,7 +11,14 @@ for i = 6, #ARGV, 4 do
   local first, count = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
   if first == next then
     total, next, taken = total + tonumber(ARGV[i + 2]), next + count, true
-    redis.call('XADD', TAIL, first .. '-0', 'n', count, 's', total, 'm', ARGV[i + 3])
+    local added = redis.pcall('XADD', TAIL, first .. '-0', 'n', count, 's', total, 'm', ARGV[i + 3])
+    if type(added) == 'table' and added.err then
+      if not string.find(added.err, ' ID', 1, true) then return added end
+      redis.call('DEL', ABOUT)
+      enter(tonumber(ARGV[1]))
+      touch()
+      return 1
+    end
   elseif first + count > next then
     break -- the writer cuts what is new
   end
