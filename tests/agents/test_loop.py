@@ -206,6 +206,22 @@ async def test_a_person_says_what_became_of_a_call_that_may_have_happened(decisi
     assert times == ({1, 2} if decision == "approve" else {0, 1})
 
 
+async def test_those_who_had_to_allow_a_call_are_asked_what_became_of_it():
+    def answer(ask: dict[str, Any]) -> Any:
+        return {"decision": "approve", "decided_by": "ann", "comments": "", "data": None}
+
+    policy = {"when": "tool == 'mail'", "then": "ask", "approvers": ["ann"]}
+    config = agent(*READS, ONCE, policies=[policy], approvals={"approvers": ["bob"]})
+    asked = list[dict[str, Any]]()
+    with ScriptedModel(SENDS):
+        for point in range(1, 60):
+            journal = Journal(point)
+            await work(config, answer, journal)
+            asked += [ask for ask in journal.asks if ask["name"] == "t1.0.happened"]
+    assert len(asked) == 2
+    assert all(ask["approvers"] == ["ann"] for ask in asked)
+
+
 async def test_a_person_may_give_the_result_of_a_call_that_happened():
     def answer(ask: dict[str, Any]) -> Any:
         return {"decision": "reject", "decided_by": "bob", "comments": "", "data": {"result": {"id": 7}}}

@@ -112,6 +112,7 @@ async def test_a_large_value_goes_from_tool_to_tool_without_passing_through_the_
     assert [tool.name for tool in model.seen[0].prefix.tools][-2:] == ["read_handle", "use_tool"]
 
 
+@pytest.mark.slow
 async def test_a_crash_at_any_moment_repeats_no_call_of_these_tools_that_was_kept():
     with ScriptedModel(LONG) as model:
         _, journal = await work(long_agent(), child_of)

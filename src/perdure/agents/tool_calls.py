@@ -66,6 +66,8 @@ class Bound(msgspec.Struct, frozen=True):
     """What was judged: the arguments of the model, with what handles stand for."""
     args: str
     """Their hash."""
+    approvers: list[str] | None = None
+    """Who had to allow it, and decides what becomes of it if that is not known; None: those of the agent."""
 
 
 class ToolCalls:
@@ -155,14 +157,14 @@ class ToolCalls:
             raise NoHandle(f"there is no handle {cut(ascii(handle), 60)}")
         return kept["value"]
 
-    async def _bind(self, id: str, tool: Tool | None, given: Any) -> Bound:
-        """A call that may be made, as it is made."""
+    async def _bind(self, id: str, tool: Tool | None, given: Any, approvers: list[str] | None = None) -> Bound:
+        """A call that may be made, as it is made, with who decides about it."""
         assert tool is not None
         found = tool
 
         def make() -> Bound:
             arguments = self._read(found, given)[0]
-            return Bound(id, *bind(found, arguments), arguments, hash_of(found.name, arguments))
+            return Bound(id, *bind(found, arguments), arguments, hash_of(found.name, arguments), approvers)
 
         return await aside(self._ctx.tenant, make)
 
@@ -246,7 +248,7 @@ class ToolCalls:
                 if "text" in decided:
                     continue
                 arguments = decided["arguments"]
-            bound = await self._bind(id, tool, arguments)
+            bound = await self._bind(id, tool, arguments, self._approvers(judged))
             if bound.tool.is_asked:
                 asks[id] = self._ask(bound.tool, bound.given)
             else:
@@ -316,8 +318,7 @@ class ToolCalls:
             "approve": "it did not happen, and is made again",
             "reject": "it is not made again; the agent is told your comments, and data.result as what the call gave",
         }
-        given = self._plan.approvals
-        return Approval(show=shown, approvers=given.get("approvers") or None)
+        return Approval(show=shown, approvers=bound.approvers or self._approvers({}))
 
     async def _run(self, bound: Bound, id: str) -> None:
         """Make a call that needs neither people nor a run, as the step of this name."""
