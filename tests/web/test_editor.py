@@ -86,8 +86,9 @@ def test_a_node_that_is_added_is_valid_by_itself(site):
         for kind, definition in zip(kinds, run_node(SMALLEST, kinds), strict=True)
         if not (answer := site.post("/workflows/validate", definition))["valid"]
     }
-    # Which workflow is started, what a model is asked, into what a text is sorted and where is searched, only the author knows.
-    assert wrong.keys() <= {"agent", "workflow", "llm", "classifier", "search"}, wrong
+    # Which workflow is started, what a model is asked, into what a text is sorted, where is searched and what is taken, only the author
+    # knows.
+    assert wrong.keys() <= {"agent", "workflow", "llm", "classifier", "search", "trigger"}, wrong
 
 
 def text_of(page):

@@ -42,7 +42,9 @@ def test_what_is_done_is_left_out_of_picture_and_outline_and_the_address_says_so
 
 
 def test_a_box_tells_what_it_is_where_the_pointer_rests_and_where_the_focus_is(site, page):
-    one = site.start(samples.definition_named("resting", samples.task("only", "fail")), wait=60)
+    node = {**samples.task("only", "fail"), "retry": 1, "on_failure": "park"}
+    one = site.start(samples.definition_named("resting", node))
+    wait_until(lambda: site.get(f"/runs/{one}/nodes/only")["state"] == "parked", "the node to be parked")
     page.goto(f"{site.url}/runs/{one}")
     canvas = page.locator("canvas")
     expect(canvas).to_have_attribute("data-nodes", "1")
@@ -57,7 +59,7 @@ def test_a_box_tells_what_it_is_where_the_pointer_rests_and_where_the_focus_is(s
         return card.count() == 1
 
     wait_until(rest, what="the card beside the box")
-    expect(card).to_contain_text("failed")
+    expect(card).to_contain_text("parked")
     expect(card).to_contain_text("RuntimeError")
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + 5, box["y"] + 5)
