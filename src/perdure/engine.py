@@ -37,7 +37,6 @@ from perdure.kernel import events as e
 from perdure.kernel.state import State
 from perdure.nodes import installed
 from perdure.nodes.registry import Registry
-from perdure.runtime.coordinator import poll_tasks
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.handled import Handled, begin_handled
 from perdure.runtime.coordinator.handover import Handover
@@ -47,6 +46,7 @@ from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.coordinator.partitions import Sharing
 from perdure.runtime.coordinator.receiver import Receiver
 from perdure.runtime.coordinator.roster import Roster
+from perdure.runtime.coordinator.triggers import poll_tasks
 from perdure.runtime.coordinator.work_reports import WorkReports
 from perdure.runtime.event_room import EventRoom
 from perdure.runtime.feed import Feed

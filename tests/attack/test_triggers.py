@@ -13,8 +13,8 @@ from perdure.expressions.at_hand import Lost
 from perdure.kernel import commands as c
 from perdure.kernel.segments import SEALED, BlobRef
 from perdure.outcomes import Failure
-from perdure.runtime.coordinator import mapped_polls
 from perdure.runtime.coordinator.kept_inputs import estimate_memory, weigh_inputs
+from perdure.runtime.coordinator.triggers import mapped_polls
 from perdure.runtime.poll_handler import make_items
 from perdure.service import Service, webhook_deliveries
 from perdure.service.errors import Invalid

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src" / "perdure"
-SCHEMAS = [SRC / "api" / "schemas.py", *sorted((SRC / "api").glob("*_schemas.py"))]
+_ROOM = SRC / "api" / "schemas"
+SCHEMAS = sorted(_ROOM.glob("*_schemas.py"), key=lambda path: (path.stem != "general_schemas", path.stem))
 VIEWS = SRC / "client" / "views"
 
 HEADER = '''"""What answers look like, as types for editors and type checkers. The values are plain dictionaries, as the server sent them.

@@ -13,8 +13,8 @@ from perdure.engine import Engine
 from perdure.journal import Commit, TriggerRow
 from perdure.kernel import triggers
 from perdure.kernel.mailbox import Policy
-from perdure.runtime.coordinator.firings import is_mailbox
-from perdure.runtime.coordinator.trigger_rows import life_of, trigger_row
+from perdure.runtime.coordinator.triggers.firings import is_mailbox
+from perdure.runtime.coordinator.triggers.trigger_rows import life_of, trigger_row
 from perdure.runtime.triggers import trigger_id
 from perdure.triggers.declarations import read_data
 from tests.engine.helpers import ask, compiled, running, transform, until_true, workflow

@@ -13,7 +13,7 @@ from perdure.invariants import check
 from perdure.kernel import carried, hand_out, triggers, windows
 from perdure.kernel import commands as c
 from perdure.kernel.decider import Decider
-from perdure.kernel.facts import HANDLERS
+from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError, RunState
 from perdure.kernel.mailbox import Item, Mailbox, Over, Rate, Windowing
 from perdure.kernel.state import State
@@ -185,7 +185,7 @@ def _open_never_counted_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def _duplicate_id_started_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("perdure.kernel.trigger_facts.SEEN", 0)
+    patch.setattr("perdure.kernel.facts.trigger_facts.SEEN", 0)
 
 
 def _paused_trigger_starts(patch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel import polls, trigger_facts, triggers
+from perdure.kernel import polls, triggers
 from perdure.kernel.decider import Decider
-from perdure.kernel.facts import HANDLERS
+from perdure.kernel.facts import trigger_facts
+from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.mailbox import Mailbox, Over, Policy, run_of_item
 from perdure.kernel.trigger_run import NODE

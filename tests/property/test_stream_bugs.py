@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel import attempts, flows, outcomes, stream_facts, stream_readers
+from perdure.kernel import attempts, flows, outcomes, stream_readers
 from perdure.kernel.edges import resolve
+from perdure.kernel.facts import stream_facts
 from tests.property import graphs
 from tests.property.streaming import Streaming
 from tests.sim.planting import swapped

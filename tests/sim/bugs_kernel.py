@@ -14,7 +14,6 @@ from perdure.kernel import (
     edges,
     lifecycle,
     loops,
-    node_facts,
     routes,
     settle,
     state,
@@ -22,6 +21,7 @@ from perdure.kernel import (
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
+from perdure.kernel.facts import node_facts
 from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.values import Route
 from tests.sim.planting import activation_of, bug, deciding, focused, folding, swapped

@@ -11,18 +11,16 @@ from perdure.kernel import (
     compensation,
     dispatches,
     edges,
-    facts,
-    node_facts,
     outcomes,
-    run_facts,
     runs,
     settle,
     snapshot,
-    wait_facts,
     waits,
 )
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
+from perdure.kernel.facts import fold_rules as facts
+from perdure.kernel.facts import node_facts, run_facts, wait_facts
 from perdure.kernel.lifecycle import NodeState, RunState
 from tests.sim.planting import bug, focused, method, swapped
 

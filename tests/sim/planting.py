@@ -11,7 +11,7 @@ from unittest.mock import patch
 import msgspec
 
 from perdure.kernel.decide import _HANDLERS as _COMMANDS
-from perdure.kernel.facts import HANDLERS
+from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.simulation.plan import Plan, make_plan
 
 UNDER_TEST = ("perdure.kernel", "perdure.runtime", "perdure.engine")

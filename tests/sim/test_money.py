@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel import attempts, edges, money_facts, node_facts
+from perdure.kernel import attempts, edges
+from perdure.kernel.facts import money_facts, node_facts
 from perdure.kernel.state import Activation, State
 from perdure.model.money import NOTHING
 from perdure.simulation.money_world import MoneyWorld, make_world
@@ -63,7 +64,7 @@ def let_nobody_go(patch: Patch) -> None:
 
 
 def count_children_twice(patch: Patch) -> None:
-    from perdure.kernel import wait_facts
+    from perdure.kernel.facts import wait_facts
 
     real = money_facts.end_loan
 

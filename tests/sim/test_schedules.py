@@ -14,7 +14,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
-from perdure.kernel.facts import HANDLERS
+from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from perdure.access import Permission
-from perdure.api import approval_schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text, moment
 from perdure.api.request_reader import Body, Query
+from perdure.api.schemas import approval_schemas as s
 
 routes = Routes("approvals")
 Id = Annotated[str, Meta(description="Only those of this run.", max_length=1000)]

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from perdure.access import Permission
-from perdure.api import schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text, moment
 from perdure.api.request_reader import Query
+from perdure.api.schemas import general_schemas as s
 
 routes = Routes("administration")
 AUDIT = Permission.AUDIT_READ

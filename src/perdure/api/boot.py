@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from perdure.api.endpoints import Call, Routes
-from perdure.api.schemas import View
+from perdure.api.schemas.general_schemas import View
 
 routes = Routes("ui")
 

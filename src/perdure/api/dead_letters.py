@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from perdure.access import Permission
-from perdure.api import dead_letter_schemas as s
-from perdure.api.action_schemas import Preview
 from perdure.api.approvals import Id
 from perdure.api.endpoints import Call, Routes, hash_of
 from perdure.api.parameters import DryRun, Limit, Text
 from perdure.api.request_reader import Body, Query
+from perdure.api.schemas import dead_letter_schemas as s
+from perdure.api.schemas.action_schemas import Preview
 from perdure.service.dead_letters import As
 from perdure.service.errors import Invalid, Trouble
 

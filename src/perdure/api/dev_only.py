@@ -17,7 +17,7 @@ from perdure import sample
 from perdure.access import Permission
 from perdure.api.endpoints import Call, Routes
 from perdure.api.own_pages import check_own_page
-from perdure.api.schemas import View
+from perdure.api.schemas.general_schemas import View
 from perdure.errors import NotFound, Refused
 from perdure.service import Service
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from perdure.access import Permission
-from perdure.api import event_schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.request_reader import Body
+from perdure.api.schemas import event_schemas as s
 
 routes = Routes("events")
 

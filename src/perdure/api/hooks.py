@@ -13,12 +13,12 @@ from msgspec import Meta
 from starlette.requests import Request
 
 from perdure.access import RateLimited, make_principal
-from perdure.api import approval_schemas as s
-from perdure.api import trigger_schemas as t
 from perdure.api.bodies import BODY
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.problem_details import BadBody
 from perdure.api.request_reader import LARGE_BYTES, AnyQuery, Body, read_body, read_bytes, read_json
+from perdure.api.schemas import approval_schemas as s
+from perdure.api.schemas import trigger_schemas as t
 from perdure.errors import Refused
 from perdure.service import notifications
 from perdure.service import webhook_deliveries as webhooks

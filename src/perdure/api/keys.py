@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from perdure.access import Permission, Role
-from perdure.api import schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.request_reader import Body
+from perdure.api.schemas import general_schemas as s
 from perdure.api.workflows import Paged
 
 routes = Routes("administration")

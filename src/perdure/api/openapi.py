@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 
 from perdure.api.endpoints import Endpoint
-from perdure.api.schemas import ProblemDetails
+from perdure.api.schemas.general_schemas import ProblemDetails
 
 _REF = "#/components/schemas/{name}"
 _PROBLEM = "application/problem+json"

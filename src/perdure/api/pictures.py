@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from perdure.access import Permission
 from perdure.api.endpoints import Call, Routes
-from perdure.api.graph_schemas import Graph
 from perdure.api.request_reader import Query
 from perdure.api.revalidation import headers_of, is_known, unchanged
 from perdure.api.run_readings import EventNumber
+from perdure.api.schemas.graph_schemas import Graph
 from perdure.api.workflows import GetWorkflow
 from perdure.service import pictures
 

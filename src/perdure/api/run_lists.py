@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from perdure.access import Permission
-from perdure.api import list_schemas as c
-from perdure.api import schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text, moment, tag
 from perdure.api.request_reader import Body, Query
+from perdure.api.schemas import general_schemas as s
+from perdure.api.schemas import list_schemas as c
 
 routes = Routes("runs")
 READ = Permission.RUNS_READ

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from perdure.access import Permission
-from perdure.api import reading_schemas as s
 from perdure.api.endpoints import Call, Routes
-from perdure.api.film_schemas import Film
 from perdure.api.parameters import AFTER_DESCRIPTION, Limit, Sequence
 from perdure.api.request_reader import Query
-from perdure.api.schemas import NodeState
-from perdure.api.transcript_schemas import GuardPage, Transcript, Verdict
-from perdure.api.value_schemas import MapItemPage, NodeInput, Slice
+from perdure.api.schemas import reading_schemas as s
+from perdure.api.schemas.film_schemas import Film
+from perdure.api.schemas.general_schemas import NodeState
+from perdure.api.schemas.transcript_schemas import GuardPage, Transcript, Verdict
+from perdure.api.schemas.value_schemas import MapItemPage, NodeInput, Slice
 from perdure.service.films import MOST_ROWS
 
 routes = Routes("runs")

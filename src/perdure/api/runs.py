@@ -11,15 +11,15 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from perdure.access import Permission
-from perdure.api import action_schemas as a
-from perdure.api import reason_schemas
-from perdure.api import schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.event_stream import EventStream
 from perdure.api.lasting_answer import LastingAnswer, while_allowed
 from perdure.api.parameters import AFTER_DESCRIPTION, DryRun, Limit, Sequence, Text, either, sequence
 from perdure.api.request_reader import Body, Query, media_type, off_the_loop, read_bytes, read_json
-from perdure.api.usage_schemas import RunUsage
+from perdure.api.schemas import action_schemas as a
+from perdure.api.schemas import general_schemas as s
+from perdure.api.schemas import reason_schemas
+from perdure.api.schemas.usage_schemas import RunUsage
 from perdure.model.budgets import MOST_DOLLARS
 from perdure.model.money import MOST
 from perdure.service.errors import Invalid, Trouble

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from perdure.access import Permission
-from perdure.api import saved_view_schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.request_reader import Body, Query
+from perdure.api.schemas import saved_view_schemas as s
 
 routes = Routes("views")
 READ = Permission.RUNS_READ

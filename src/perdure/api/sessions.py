@@ -13,10 +13,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from perdure.access import Permission, RateLimited, Unauthenticated, network_of
-from perdure.api import session_schemas as s
 from perdure.api.endpoints import Call, Routes
 from perdure.api.own_pages import check_own_page, check_tls, read_cookie, set_cookie
 from perdure.api.request_reader import Body
+from perdure.api.schemas import session_schemas as s
 from perdure.api.workflows import Paged
 from perdure.errors import Refused
 

@@ -10,16 +10,16 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from perdure.access import Permission
-from perdure.api import schemas as s
-from perdure.api.blob_schemas import BlobPut, BlobStat
 from perdure.api.byte_ranges import wanted_range
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.metrics import MEDIA_TYPE
-from perdure.api.overview_schemas import Overview
 from perdure.api.request_reader import Query, media_type, read_bytes
 from perdure.api.revalidation import is_known
-from perdure.api.search_schemas import Found
-from perdure.api.worker_schemas import QueuePage, WorkerPage
+from perdure.api.schemas import general_schemas as s
+from perdure.api.schemas.blob_schemas import BlobPut, BlobStat
+from perdure.api.schemas.overview_schemas import Overview
+from perdure.api.schemas.search_schemas import Found
+from perdure.api.schemas.worker_schemas import QueuePage, WorkerPage
 from perdure.service.system import count_workers
 
 routes = Routes("system")

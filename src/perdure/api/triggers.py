@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from perdure.access import Permission
-from perdure.api import trigger_schemas as s
 from perdure.api.endpoints import Answer, Call, Routes, hash_of
 from perdure.api.parameters import Limit, Text, moment
 from perdure.api.request_reader import Body, Query
+from perdure.api.schemas import trigger_schemas as s
 from perdure.api.workflows import SENDS, read_definition
 from perdure.errors import NotFound
 from perdure.kernel.mailbox import Overlap

@@ -9,14 +9,14 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from perdure.access import Permission
-from perdure.api import schemas as s
-from perdure.api import search_schemas
 from perdure.api.endpoints import Answer, Call, Routes
-from perdure.api.graph_schemas import ValidatedWith
 from perdure.api.parameters import Limit, Text, either, moment
 from perdure.api.problem_details import BadBody
-from perdure.api.registered_schemas import Patched, Registered
 from perdure.api.request_reader import Body, Query, definition_format, off_the_loop, read_bytes, read_json
+from perdure.api.schemas import general_schemas as s
+from perdure.api.schemas import search_schemas
+from perdure.api.schemas.graph_schemas import ValidatedWith
+from perdure.api.schemas.registered_schemas import Patched, Registered
 from perdure.model.reader import Format
 from perdure.service.errors import Invalid, Trouble
 

@@ -31,11 +31,11 @@ from perdure.kernel import events as e
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
-from perdure.runtime.coordinator.item_letters import find_item_letters
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import approval_row, is_parked, letter_id, row_of
-from perdure.runtime.coordinator.subscriptions import subscriptions_of
-from perdure.runtime.coordinator.trigger_rows import trigger_row
+from perdure.runtime.coordinator.triggers.item_letters import find_item_letters
+from perdure.runtime.coordinator.triggers.subscriptions import subscriptions_of
+from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 
 _READ = 2000
 _AT_ONCE = 25

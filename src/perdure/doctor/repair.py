@@ -14,7 +14,6 @@ from perdure.doctor import Doctor, Report
 from perdure.journal import Accepted, Commit, DeadLetterRow, Journal, RunRecord, Snapshot, partition_of
 from perdure.kernel import snapshot as snapshots
 from perdure.kernel.state import State
-from perdure.runtime.coordinator.item_letters import find_item_letters, resolve_item_letter
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import load_from
 from perdure.runtime.coordinator.projections import (
@@ -25,8 +24,9 @@ from perdure.runtime.coordinator.projections import (
     resolve_letter,
     row_of,
 )
-from perdure.runtime.coordinator.subscriptions import subscriptions_of
-from perdure.runtime.coordinator.trigger_rows import trigger_row
+from perdure.runtime.coordinator.triggers.item_letters import find_item_letters, resolve_item_letter
+from perdure.runtime.coordinator.triggers.subscriptions import subscriptions_of
+from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 
 _EVER = 1e15
 _MOST_TIMERS = 10_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
+from perdure.kernel.facts.trigger_facts import timer_of
 from perdure.kernel.mailbox import sort, strip
 from perdure.kernel.state import State
-from perdure.kernel.trigger_facts import timer_of
 
 
 def carry(state: State) -> tuple[c.Carried, ...]:

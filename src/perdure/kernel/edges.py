@@ -7,6 +7,7 @@ and are remembered in `State.entered`, where every iteration reads them again (r
 from __future__ import annotations
 
 from perdure.kernel.events import Scope
+from perdure.kernel.facts.money_facts import lose
 from perdure.kernel.lifecycle import (
     ENDED,
     ERROR,
@@ -19,7 +20,6 @@ from perdure.kernel.lifecycle import (
     IntegrityError,
     NodeState,
 )
-from perdure.kernel.money_facts import lose
 from perdure.kernel.state import Activation, Key, LoopRun, State, Timer, key_of
 from perdure.kernel.values import Route
 from perdure.model.ir import Edge, Node

@@ -10,8 +10,8 @@ function per event type.
 from __future__ import annotations
 
 from perdure.kernel import events as e
-from perdure.kernel import loop_facts, node_facts, run_facts, stream_facts, trigger_facts, undo_facts, wait_facts
-from perdure.kernel.facts import HANDLERS
+from perdure.kernel.facts import loop_facts, node_facts, run_facts, stream_facts, trigger_facts, undo_facts, wait_facts
+from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.state import State
 

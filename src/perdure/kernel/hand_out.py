@@ -10,11 +10,11 @@ from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Unknown
+from perdure.kernel.facts.trigger_facts import timer_of
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Begun, Item, Lane, Mailbox, run_of_moment, run_of_window
 from perdure.kernel.poll_stops import stop_polls
 from perdure.kernel.rates import count_allowed, next_allowed
-from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.values import Error, Fired
 from perdure.kernel.windows import find_closed, next_close
 

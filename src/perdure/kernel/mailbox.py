@@ -1,7 +1,7 @@
 """The mailbox of a trigger: what has come in, what became of it, and what is decided by (rules 45 to 50).
 
 Plain data, which events, commands and state share; no rules. A mailbox belongs to a node of type `trigger`. It is changed only
-as events are folded (`trigger_facts.py`).
+as events are folded (`facts/trigger_facts.py`).
 """
 
 from __future__ import annotations

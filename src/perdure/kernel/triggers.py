@@ -16,12 +16,12 @@ from perdure.kernel import events as e
 from perdure.kernel.carried import carry
 from perdure.kernel.continuations import next_id
 from perdure.kernel.decider import Decider, Refusal
+from perdure.kernel.facts.trigger_facts import timer_of
 from perdure.kernel.hand_out import ask, hand_out, park, pause, stop_open
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import MOST_BYTES, Cursor, Item, Mailbox, run_of_item, run_of_moment
 from perdure.kernel.poll_stops import change_source, stop_polls
 from perdure.kernel.receivers import starts_runs
-from perdure.kernel.trigger_facts import timer_of
 from perdure.kernel.values import Error
 from perdure.kernel.windows import assign, find_replaced
 

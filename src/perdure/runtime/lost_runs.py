@@ -20,9 +20,9 @@ from perdure.kernel.mailbox import Over
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.continuations import read_continuation
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.firings import Ends, read_firing
 from perdure.runtime.coordinator.loaded import load
 from perdure.runtime.coordinator.messages import Asked
+from perdure.runtime.coordinator.triggers.firings import Ends, read_firing
 
 logger = logging.getLogger("perdure.lost_runs")
 

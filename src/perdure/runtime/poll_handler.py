@@ -16,7 +16,7 @@ from perdure.errors import PerdureError
 from perdure.nodes.registry import NodeType, Registry
 from perdure.outcomes import Failure
 from perdure.plain_text import cut
-from perdure.runtime.coordinator.poll_tasks import TYPE
+from perdure.runtime.coordinator.triggers.poll_tasks import TYPE
 from perdure.sources import MOST_BYTES, MOST_ITEMS, Polled, Source
 from perdure.sources.pages import Page
 from perdure.threads import Threads

@@ -10,8 +10,8 @@ from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.messages import TimerDue
+from perdure.runtime.coordinator.triggers.firings import is_mailbox
 from perdure.runtime.patience import OutageLog, first_of
 
 logger = logging.getLogger("perdure.timekeeper")

@@ -25,8 +25,8 @@ from perdure.kernel.run_ids import place as spot
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.event_waits import hear_for_wait
-from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.heard import make_hearing, read_end
+from perdure.runtime.coordinator.triggers.firings import is_mailbox
 from perdure.runtime.patience import OutageLog, first_of
 
 logger = logging.getLogger("perdure.topics")

@@ -22,9 +22,9 @@ from perdure.model import ir as irs
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.heard import topic_of
 from perdure.runtime.coordinator.library import Library
-from perdure.runtime.coordinator.poll_tasks import POLLED, names_of
 from perdure.runtime.coordinator.requests import Reply, Request
-from perdure.runtime.coordinator.schedules import policy_of, spec_of
+from perdure.runtime.coordinator.triggers.poll_tasks import POLLED, names_of
+from perdure.runtime.coordinator.triggers.schedules import policy_of, spec_of
 from perdure.runtime.runs import Runs
 from perdure.settings import Settings
 

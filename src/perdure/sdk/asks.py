@@ -11,7 +11,7 @@ from perdure.kernel.lifecycle import OPEN, NodeState, RunState
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Asked
 from perdure.runtime.coordinator.projections import letter_id
-from perdure.runtime.coordinator.subscriptions import key_of_source
+from perdure.runtime.coordinator.triggers.subscriptions import key_of_source
 from perdure.runtime.forms import example_of
 
 if TYPE_CHECKING:

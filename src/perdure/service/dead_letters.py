@@ -15,9 +15,9 @@ from perdure.journal import DeadLetterRow, Page
 from perdure.kernel import commands as c
 from perdure.kernel.previews import preview
 from perdure.kernel.segments import has_refs, pack
-from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.parked import describe
 from perdure.runtime.coordinator.requests import Request
+from perdure.runtime.coordinator.triggers.firings import is_mailbox
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.history import state_at
 from perdure.service.pages import listing

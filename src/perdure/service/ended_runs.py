@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from perdure.journal import Journal, TriggerRow, partition_of
-from perdure.runtime.coordinator.firings import Ends, read_firing
+from perdure.runtime.coordinator.triggers.firings import Ends, read_firing
 
 _PAGE = 1000
 _MOST_PAGES = 5

@@ -11,7 +11,7 @@ import msgspec
 
 from perdure.journal import Occurrence
 from perdure.model.fields import NAME
-from perdure.runtime.coordinator.topic_names import Sent, event_topic
+from perdure.runtime.coordinator.triggers.topic_names import Sent, event_topic
 from perdure.service.errors import EventsFull, Invalid, Trouble
 from perdure.service.tenancy import Tenancy, refuse_sealed
 from perdure.service.views import View

@@ -11,7 +11,7 @@ from perdure.model.problems import DefinitionError, Problem
 from perdure.model.reader import Format
 from perdure.model.trigger_sources import Webhook
 from perdure.model.triggers import Trigger
-from perdure.runtime.coordinator.schedules import spec_of
+from perdure.runtime.coordinator.triggers.schedules import spec_of
 from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import WeakSecret
 from perdure.service.tenancy import Tenancy

@@ -16,9 +16,9 @@ from perdure.kernel import events as e
 from perdure.kernel import snapshot
 from perdure.kernel.evolve import evolve
 from perdure.kernel.state import State
-from perdure.runtime.coordinator.item_letters import find_item_letters
 from perdure.runtime.coordinator.projections import is_parked, letter_id, row_of
-from perdure.runtime.coordinator.trigger_rows import trigger_row
+from perdure.runtime.coordinator.triggers.item_letters import find_item_letters
+from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 from perdure.simulation.promises import Promises
 from perdure.simulation.rules import Rules
 from perdure.transport import Task

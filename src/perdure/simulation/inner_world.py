@@ -18,7 +18,7 @@ from perdure.kernel import events as e
 from perdure.kernel.values import Wait
 from perdure.outcomes import Failure
 from perdure.runtime.coordinator.requests import Request
-from perdure.runtime.coordinator.topic_names import Sent, event_topic
+from perdure.runtime.coordinator.triggers.topic_names import Sent, event_topic
 from perdure.simulation import wait_world
 from perdure.simulation.history_checks import Failed
 from perdure.simulation.memory_journal import MemoryJournal

@@ -14,9 +14,9 @@ from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.model.trigger_sources import Poll
 from perdure.model.triggers import Trigger
 from perdure.outcomes import Failure
-from perdure.runtime.coordinator.poll_tasks import names_of
 from perdure.runtime.coordinator.requests import Request
-from perdure.runtime.coordinator.schedules import spec_of
+from perdure.runtime.coordinator.triggers.poll_tasks import names_of
+from perdure.runtime.coordinator.triggers.schedules import spec_of
 from perdure.simulation.ask_world import AskWorld
 from perdure.simulation.history_checks import Failed
 from perdure.simulation.plan import ASKS_FROM, POLLS_FROM, TRIGGERS_FROM, Plan

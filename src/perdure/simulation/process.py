@@ -17,9 +17,9 @@ from perdure.journal import HolderLock, Journal
 from perdure.model import Compiled
 from perdure.nodes.registry import NodeType, Registry
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.poll_tasks import QUEUE, TYPE
 from perdure.runtime.coordinator.receiver import Receiver
 from perdure.runtime.coordinator.requests import Reply, Request
+from perdure.runtime.coordinator.triggers.poll_tasks import QUEUE, TYPE
 from perdure.runtime.lost_runs import LostRuns
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.reclaimer import Reclaimer

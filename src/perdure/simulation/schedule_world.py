@@ -16,7 +16,7 @@ from perdure.kernel.mailbox import Mailbox, sort, strip
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.requests import Reply, Request
-from perdure.runtime.coordinator.schedules import policy_of, spec_of
+from perdure.runtime.coordinator.triggers.schedules import policy_of, spec_of
 from perdure.simulation import poll_world
 from perdure.simulation.history_checks import Failed
 from perdure.simulation.plan import SCHEDULES_FROM, Plan

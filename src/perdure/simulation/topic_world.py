@@ -16,8 +16,8 @@ from perdure.kernel.trigger_run import TRIGGER
 from perdure.model.trigger_sources import Event
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.requests import Request
-from perdure.runtime.coordinator.schedules import spec_of
-from perdure.runtime.coordinator.topic_names import Sent, event_topic
+from perdure.runtime.coordinator.triggers.schedules import spec_of
+from perdure.runtime.coordinator.triggers.topic_names import Sent, event_topic
 from perdure.simulation import money_world
 from perdure.simulation.history_checks import Failed
 from perdure.simulation.memory_journal import MemoryJournal

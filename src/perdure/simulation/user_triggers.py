@@ -18,7 +18,7 @@ from perdure.kernel.values import Error
 from perdure.model import ir as irs
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.requests import Request
-from perdure.runtime.coordinator.schedules import policy_of, spec_of
+from perdure.runtime.coordinator.triggers.schedules import policy_of, spec_of
 from perdure.runtime.triggers import trigger_id
 from perdure.simulation.clock import EPOCH
 from perdure.simulation.history_checks import Failed

@@ -16,7 +16,7 @@ import msgspec
 from perdure.journal import Occurrence
 from perdure.kernel import events as e
 from perdure.kernel.values import Wait
-from perdure.runtime.coordinator.topic_names import Sent, event_topic
+from perdure.runtime.coordinator.triggers.topic_names import Sent, event_topic
 from perdure.simulation import topic_world
 from perdure.simulation.memory_journal import MemoryJournal
 from perdure.simulation.plan import WAITS_FROM, Plan

@@ -8,7 +8,7 @@ from perdure.kernel import effects as fx
 from perdure.kernel import outstanding, poll_stops, triggers
 from perdure.kernel.trigger_run import NODE
 from perdure.kernel.values import Error
-from perdure.runtime.coordinator.trigger_rows import trigger_row
+from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 from tests.kernel.mailboxes import trigger
 
 

@@ -7,7 +7,8 @@ from perdure.invariants import mailboxes
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel import hand_out, outstanding, trigger_facts, triggers
+from perdure.kernel import hand_out, outstanding, triggers
+from perdure.kernel.facts import trigger_facts
 from perdure.kernel.mailbox import MOST_BYTES, Over, Policy
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error, Fired, Wait

@@ -24,7 +24,7 @@ from perdure.kernel.state import State
 from perdure.kernel.values import Wait
 from perdure.nodes.wait import MATCH_NAMES
 from perdure.runtime.coordinator.kept_inputs import Kept, weigh_inputs
-from perdure.runtime.coordinator.topic_names import Sent
+from perdure.runtime.coordinator.triggers.topic_names import Sent
 from perdure.threads import aside
 
 logger = logging.getLogger("perdure.topics")

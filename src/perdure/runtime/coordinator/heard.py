@@ -18,9 +18,9 @@ from perdure.kernel.topics import find_refusal
 from perdure.model.garbage import no_collection
 from perdure.model.trigger_sources import Event, Runs
 from perdure.model.triggers import Trigger
-from perdure.runtime.coordinator.mapped_polls import map_aside
-from perdure.runtime.coordinator.subscriptions import place_of_trigger
-from perdure.runtime.coordinator.topic_names import EndOfRun, Sent, event_topic, run_topic
+from perdure.runtime.coordinator.triggers.mapped_polls import map_aside
+from perdure.runtime.coordinator.triggers.subscriptions import place_of_trigger
+from perdure.runtime.coordinator.triggers.topic_names import EndOfRun, Sent, event_topic, run_topic
 from perdure.sources.pages import shorten_id
 
 Seen = Mapping[str, Any]

@@ -13,9 +13,9 @@ from perdure.kernel.state import State
 from perdure.model.triggers import Trigger
 from perdure.nodes.registry import Awaiting
 from perdure.runtime.coordinator.heard import topic_of
-from perdure.runtime.coordinator.poll_tasks import names_of
-from perdure.runtime.coordinator.schedules import policy_of, spec_of
-from perdure.runtime.coordinator.subscriptions import key_of_source
+from perdure.runtime.coordinator.triggers.poll_tasks import names_of
+from perdure.runtime.coordinator.triggers.schedules import policy_of, spec_of
+from perdure.runtime.coordinator.triggers.subscriptions import key_of_source
 
 
 class NeedsPosition(NotAtHand):

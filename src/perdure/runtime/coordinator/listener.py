@@ -28,7 +28,6 @@ from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
 from perdure.runtime.coordinator.continuations import read_continuation
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.firings import START, Begins, read_firing
 from perdure.runtime.coordinator.loaded import load
 from perdure.runtime.coordinator.messages import Asked, Noticed
 from perdure.runtime.coordinator.requests import (
@@ -43,6 +42,7 @@ from perdure.runtime.coordinator.requests import (
     read_mailbox_command,
 )
 from perdure.runtime.coordinator.rulings import MANY_NODES
+from perdure.runtime.coordinator.triggers.firings import START, Begins, read_firing
 from perdure.runtime.filled_inputs import fill_in_aside
 from perdure.runtime.forms import check_form
 from perdure.runtime.parts import EngineStopped

@@ -36,8 +36,6 @@ from perdure.kernel.state import State
 from perdure.model.extremes import cost
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
-from perdure.runtime.coordinator.firings import end_notice, start_notice
-from perdure.runtime.coordinator.item_letters import find_item_letters, resolve_item_letter, touches_letters
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import (
     approval_row,
@@ -48,9 +46,11 @@ from perdure.runtime.coordinator.projections import (
     resolve_letter,
     row_of,
 )
-from perdure.runtime.coordinator.subscriptions import find_left, subscriptions_after, subscriptions_of
-from perdure.runtime.coordinator.topic_names import end_of_run
-from perdure.runtime.coordinator.trigger_rows import trigger_row
+from perdure.runtime.coordinator.triggers.firings import end_notice, start_notice
+from perdure.runtime.coordinator.triggers.item_letters import find_item_letters, resolve_item_letter, touches_letters
+from perdure.runtime.coordinator.triggers.subscriptions import find_left, subscriptions_after, subscriptions_of
+from perdure.runtime.coordinator.triggers.topic_names import end_of_run
+from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 from perdure.threads import aside
 
 N = NodeState

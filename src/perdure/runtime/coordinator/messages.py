@@ -19,7 +19,7 @@ from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.model.money import Usage
 from perdure.runtime.coordinator.asked_for import asked_for
-from perdure.runtime.coordinator.firings import Ends, read_firing
+from perdure.runtime.coordinator.triggers.firings import Ends, read_firing
 from perdure.transport import BeginRequest, Delivery, Result
 
 _GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)

@@ -22,14 +22,14 @@ from perdure.limits import Bounds, Limit, Limits
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
 from perdure.runtime.coordinator.fetcher import Fetcher
-from perdure.runtime.coordinator.firings import is_mailbox
 from perdure.runtime.coordinator.limiter import Limiter
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, Fetched, Message
 from perdure.runtime.coordinator.pace import Pace
-from perdure.runtime.coordinator.poll_tasks import QUEUE, queue_of
 from perdure.runtime.coordinator.renderer import Renderer
+from perdure.runtime.coordinator.triggers.firings import is_mailbox
+from perdure.runtime.coordinator.triggers.poll_tasks import QUEUE, queue_of
 from perdure.runtime.worker.claim_file import root_of
 from perdure.transport import Task, TasksTooLarge
 

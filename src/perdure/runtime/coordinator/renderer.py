@@ -49,11 +49,11 @@ from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.config_contents import load_config, resolve_top
 from perdure.runtime.coordinator.inner_triggers import make_await
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.mapped_polls import receive_polled
-from perdure.runtime.coordinator.poll_tasks import is_poll_at, make_poll
-from perdure.runtime.coordinator.schedules import answer_moments
 from perdure.runtime.coordinator.stream_ends import flow_of
-from perdure.runtime.coordinator.targets import judge
+from perdure.runtime.coordinator.triggers.mapped_polls import receive_polled
+from perdure.runtime.coordinator.triggers.poll_tasks import is_poll_at, make_poll
+from perdure.runtime.coordinator.triggers.schedules import answer_moments
+from perdure.runtime.coordinator.triggers.targets import judge
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.vault import Vault
 from perdure.transport import Task

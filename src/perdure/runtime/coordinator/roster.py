@@ -25,7 +25,7 @@ from perdure.kernel.state import State
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.inbox import Need
 from perdure.runtime.coordinator.messages import Asked
-from perdure.runtime.coordinator.poll_tasks import TYPE, custom_source, is_poll_at, queue_of
+from perdure.runtime.coordinator.triggers.poll_tasks import TYPE, custom_source, is_poll_at, queue_of
 from perdure.transport import Task, Transport, TransportClosed, TransportUnavailable, WorkerSeen, can_claim
 
 logger = logging.getLogger("perdure.roster")

@@ -8,8 +8,8 @@ from perdure.errors import StoreUnavailable
 from perdure.journal import Journal
 from perdure.kernel import effects as fx
 from perdure.kernel.continuations import next_id
-from perdure.runtime.coordinator.firings import Ends, read_firing
 from perdure.runtime.coordinator.requests import Request, encode_request
+from perdure.runtime.coordinator.triggers.firings import Ends, read_firing
 
 _LONGEST_CHAIN = 100
 logger = logging.getLogger("perdure.stops")

@@ -1,0 +1,22 @@
+"""The types of answers about events. See `schemas.py`."""
+
+from __future__ import annotations
+
+from perdure.api.schemas.general_schemas import View
+
+
+class EventSent(View, frozen=True, kw_only=True):
+    name: str
+    id: str
+    key: str
+    position: int
+    """Its place among everything that has happened: a later event has a higher one."""
+    duplicate: bool
+    """An event of this name had the id before: nothing has happened."""
+    listeners: int
+    """How many triggers and waiting runs listened to the name, and to the key where they name one, when it was sent; 1000: at least so many. A `match` or
+    `filter` may still turn it away."""
+    other_keys: int
+    """Where none did, how many waited for the name under another key."""
+    kept_until: float
+    """Until then runs that have begun before it was sent find it, unless more than `max_events` come."""

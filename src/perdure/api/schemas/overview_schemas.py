@@ -1,0 +1,116 @@
+"""The types of the answer that says how everything stands. See `schemas.py`."""
+
+from __future__ import annotations
+
+from perdure.api.schemas.approval_schemas import Approval
+from perdure.api.schemas.general_schemas import RunSummary, View
+
+
+class WaitingApprovals(View, frozen=True, kw_only=True):
+    total: int
+    """How many wait that you may decide."""
+    capped: bool
+    items: list[Approval]
+    """The next to expire."""
+
+
+class LetterGroup(View, frozen=True, kw_only=True):
+    workflow: str | None
+    code: str | None
+    """The code of the error."""
+    count: int
+    oldest_at: float
+
+
+class WaitingLetters(View, frozen=True, kw_only=True):
+    total: int
+    capped: bool
+    groups: list[LetterGroup]
+
+
+class DesertedQueue(View, frozen=True, kw_only=True):
+    queue: str
+    waiting: int
+    """Its tasks, and the nodes that are held for it."""
+
+
+class WorkflowCount(View, frozen=True, kw_only=True):
+    workflow: str
+    count: int
+
+
+class RunsByWorkflow(View, frozen=True, kw_only=True):
+    total: int
+    capped: bool
+    groups: list[WorkflowCount]
+
+
+class QuarantinedRun(View, frozen=True, kw_only=True):
+    run_id: str
+    workflow: str
+    version: int
+    reason: str
+
+
+class QuarantinedRuns(View, frozen=True, kw_only=True):
+    total: int
+    capped: bool
+    items: list[QuarantinedRun]
+
+
+class NearDeadline(View, frozen=True, kw_only=True):
+    run_id: str
+    workflow: str
+    version: int
+    deadline_at: float
+
+
+class NearDeadlines(View, frozen=True, kw_only=True):
+    total: int
+    capped: bool
+    items: list[NearDeadline]
+
+
+class Stretch(View, frozen=True, kw_only=True):
+    at: float
+    """The beginning of this stretch of time."""
+    started: int
+    ended: int
+    failed: int
+    """Those of the ended ones that failed."""
+
+
+class FailingWorkflow(View, frozen=True, kw_only=True):
+    workflow: str
+    failed: int
+    ended: int
+
+
+class SlowWorkflow(View, frozen=True, kw_only=True):
+    workflow: str
+    ended: int
+    p95_seconds: float
+    """How long 95 of 100 of its runs took at most."""
+
+
+class Overview(View, frozen=True, kw_only=True):
+    approvals: WaitingApprovals | None
+    """What you may decide; null, as the other parts, if you may not read it."""
+    dead_letters: WaitingLetters | None
+    deserted: list[DesertedQueue]
+    """Queues in which tasks wait and to which no worker listens; empty without the permission `system:operate`."""
+    failed: RunsByWorkflow | None
+    """Runs that failed in the last 24 hours."""
+    paused: RunsByWorkflow | None
+    quarantined: QuarantinedRuns | None
+    """Of the newest 1,000 open runs."""
+    deadlines: NearDeadlines | None
+    """Runs whose deadline is within the hour, next first."""
+    buckets: list[Stretch]
+    failing: list[FailingWorkflow]
+    """The workflows of which most runs failed in the span."""
+    slowest: list[SlowWorkflow]
+    """The workflows whose runs took longest, of the newest 1,000 that ended in the span."""
+    capped: bool
+    """Whether more runs ended than were looked at for `slowest`."""
+    newest: list[RunSummary]
