@@ -1,11 +1,6 @@
-"""Events by name in a deployment: kept by PostgreSQL, heard by whichever coordinator has the run or the trigger (rule 53).
-
-With PERDURE_TEST_LONG=1 only: once, on a machine with six times the work it has room for, it did not end, and why is not known yet.
-"""
+"""Events by name in a deployment: kept by PostgreSQL, heard by whichever coordinator has the run or the trigger (rule 53)."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -30,10 +25,7 @@ from tests.engine.helpers import (
     workflow,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("PERDURE_TEST_LONG"), reason="it did not end once, under much load"),
-]
+pytestmark = pytest.mark.slow
 RUNS = [f"r{number}" for number in range(8)]
 ID = trigger_id("default", "paid")
 
