@@ -5,7 +5,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from perdure.api import Options
 from tests.web import samples
+from tests.web.conftest import Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("language")]
 
@@ -37,6 +39,14 @@ LONGER = """() => {
   const wide = document.documentElement.scrollWidth - innerWidth;
   return [...new Set(cut), ...(wide > 1 ? ['the page is wider than the screen by ' + wide] : [])];
 }"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A server of its own: the lists of the others hold what their tests put there, and nothing else."""
+    made = Site(tmp_path_factory.mktemp("language"), Options(ui=True))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
