@@ -96,13 +96,14 @@ async def test_ids_that_no_database_can_hold_are_not_found_and_never_a_5xx(deplo
                 for name in names:
                     values = {"name": "shared", name: "@"}
                     response = await _call(server, method, path, operation, document, values, odd)
-                    assert response.status_code in (400, 403, 404, 422), (method, path, odd, response.text)
+                    kept = (200,) if path == "/api/v1/views/{name}" else ()  # any text names a view
+                    assert response.status_code in (400, 403, 404, 422, *kept), (method, path, odd, response.text)
         for path, item in document["paths"].items():
             for parameter in item.get("get", {}).get("parameters", ()):
                 if parameter["in"] == "query" and "{" not in path:
                     for odd in ("a\0b", "a" * 3000, "9" * 30, "\u2028", "WyJcdTAwMDAiXQ", "WzEuMCwiXHUwMDAwIl0"):
                         response = await server.client.get(path, params={parameter["name"]: odd})
-                        assert response.status_code in (200, 400), (path, parameter["name"], odd, response.text)
+                        assert response.status_code in (200, 400, 404), (path, parameter["name"], odd, response.text)
 
 
 async def _call(server, method, path, operation, document, values, odd):

@@ -125,6 +125,6 @@ def test_a_broken_agents_file_is_told_to_those_who_need_a_model_and_to_no_one_el
     shell.run("run", workflow(shell.folder, "plain", task("a", "echo")))
     assert len(shell.json("runs", "list")["items"]) == 1
     asks = workflow(shell.folder, "asks", {"id": "a", "type": "llm", "config": {"model": "fast", "prompt": "hi"}})
-    assert "agents.toml is not valid TOML" in shell.run("validate", asks).stderr
+    assert "agents.toml is not valid TOML" in shell.run("validate", asks, code=2).stderr
     with pytest.raises(SettingsInvalid, match="not valid TOML"):  # what serves is told at once
         asyncio.run(host(Settings.load(), never))

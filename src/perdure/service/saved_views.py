@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 MOST = 100
 """How many views an owner may have; a tenant as a whole is one."""
-_NAME = re.compile(r"[^/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
+_NAME = re.compile(r"[^/\x00-\x1f\x7f\ud800-\udfff\ufffd]{1,100}")
+"""U+FFFD stands for bytes of an address that are no text."""
 SHARED = ""
 """The owner of what everybody of a tenant has."""
 
