@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from perdure.contents import TooMuch
 from perdure.journal import Command, DueTimer, Notice
@@ -144,6 +145,29 @@ async def test_after_runs_were_taken_over_all_notices_are_told_again():
     listener.look_again()
     await listener.listen()
     assert told == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("everything", [True, False])
+async def test_all_notices_are_told_again_when_runs_are_taken_over_during_a_look(everything: bool):
+    journal = Notices(2)
+    listener, clock, told = listening(journal)
+    if not everything:
+        await listener.listen()
+    journal.there.add(3)
+    coordinator = cast(Any, listener)._coordinator
+    put = coordinator.put
+
+    def take_over(message: Any) -> None:  # after it was turned away: nobody held its run
+        coordinator.put = put
+        journal.there.add(1)  # of a run that was not held when the look began
+        listener.look_again()
+
+    coordinator.put = take_over
+    await listener.listen()
+    told.clear()
+    await clock.advance(0.1)
+    await listener.listen()
+    assert told == [1, 2, 3]
 
 
 @attack("X34", "a request that ends every process which finds it in the database")

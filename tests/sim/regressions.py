@@ -90,6 +90,7 @@ FOUND: dict[int, str] = {
     12000090: "the same",
     12000251: "the same",
     12000110: "of the simulator: a timer was set by a clock an hour ahead, and restored (TG10)",
+    14010362: "what happened before a coordinator took a run over, while it was reading topics, was never heard (rule 53, R2)",
 }
 SHARED = (22, 76, 87, 141, 203, 223, 226, 236, 257, 263, 364, 628)
 """Found with workers of their own, whatever the seed would choose."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from perdure.journal import Topic
 from perdure.kernel import events as e
 from perdure.kernel import events_heard, waits
 from perdure.kernel.state import State
@@ -76,3 +77,16 @@ def test_a_wait_that_misses_or_repeats_something_is_noticed(
         if told:
             break
     assert by in told
+
+
+@pytest.mark.slow
+def test_a_look_that_forgets_the_runs_taken_over_during_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = TopicReader._tell
+
+    async def tell(self: TopicReader, topic: Topic) -> None:
+        taken = self._taken
+        await real(self, topic)
+        self._taken = taken
+
+    monkeypatch.setattr(TopicReader, "_tell", tell)
+    assert "R2" in {failure.rule for failure in play(10362).failures}

@@ -78,6 +78,9 @@ class TopicReader:
         """The run of these whose places are being read for."""
         self._looked = False
         """Whether everything was read once that had happened when this process took its runs."""
+        self._taken = False
+        """Whether runs were taken over since everything began to be read: their places may have been listed without them, so that it
+        begins once more."""
         self._held: set[str] = set()
         """Runs that have a place which took nothing in: they are paused, full, or have gone on as another."""
         self._held_at = 0.0
@@ -91,12 +94,12 @@ class TopicReader:
 
     def look_again(self) -> None:
         """Read for every place, after runs were taken over."""
-        self._seen, self._looked = 0, False
+        self._taken = True
         self.look_soon()
 
     def is_read(self, run_id: str) -> bool:
         """Whether what a run waits for is still to come: it is not among what had happened when it began to wait."""
-        return self._looked and run_id not in self._due and run_id != self._reading
+        return self._looked and not self._taken and run_id not in self._due and run_id != self._reading
 
     def note(self, state: State, events: Sequence[Any]) -> None:
         """A run was written: perhaps it has something to read now."""
@@ -131,6 +134,20 @@ class TopicReader:
             self._held_at = now + _HELD_SECONDS
             self._due |= dict.fromkeys(self._held)
             self._held.clear()
+        while True:
+            await self._read_due()
+            if self._taken:
+                self._seen, self._looked, self._taken = 0, False, False
+            topics = await self._journal.list_topics(self._seen, _TOPICS)
+            if not topics:
+                break
+            for topic in topics:
+                for key in sorted({topic.key, ""}):
+                    await self._tell(msgspec.structs.replace(topic, key=key))
+            self._seen = max(topic.position for topic in topics)
+        self._looked = True
+
+    async def _read_due(self) -> None:
         while self._due:
             run_id, spots = self._due.popitem()
             self._reading = run_id
@@ -142,12 +159,6 @@ class TopicReader:
                 raise
             finally:
                 self._reading = ""
-        while topics := await self._journal.list_topics(self._seen, _TOPICS):
-            for topic in topics:
-                for key in sorted({topic.key, ""}):
-                    await self._tell(msgspec.structs.replace(topic, key=key))
-            self._seen = max(topic.position for topic in topics)
-        self._looked = True
 
     async def _tell(self, topic: Topic) -> None:
         after = ""

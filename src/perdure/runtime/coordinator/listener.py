@@ -93,6 +93,9 @@ class Listener:
         """The highest notice below which none came lately."""
         self._recent_at = 0.0
         self._everything_at = 0.0
+        self._taken = False
+        """Whether runs were taken over since the last look began, which may have passed their notices on to nobody: what it read
+        counts for nothing either."""
         self._early: dict[str, int] = {}
         """How often commands were looked at whose runs are not there yet."""
         self.leaves_triggers = False
@@ -117,10 +120,7 @@ class Listener:
 
     def look_again(self) -> None:
         """Read all notices again after runs were taken over: what was passed on for them before counts for nothing."""
-        self._told.clear()
-        self._everything_at = 0.0
-        self._marks.clear()
-        self._settled = 0
+        self._taken = True
         self.look_soon()
 
     async def run(self) -> None:
@@ -141,6 +141,11 @@ class Listener:
         await self._hear_commands()
 
     async def _hear_notices(self) -> None:
+        if self._taken:
+            self._taken = False
+            self._told.clear()
+            self._marks.clear()
+            self._settled, self._everything_at = 0, 0.0
         now = self._clock.monotonic()
         everything = now >= self._everything_at
         after = 0 if everything else self._choose_start(now)
