@@ -225,6 +225,13 @@ def test_functions_are_looked_for_in_the_files_beside_it_and_never_imported(shel
         assert all(one["line"] for one in view["problems"])
 
 
+def test_what_a_stream_edge_leads_to_is_not_missed_under_args(shell, tmp_path):
+    (tmp_path / "shop.py").write_text(
+        "import perdure\ndef read(words: perdure.Stream[str], rows: 'Stream', ctx, width): pass\n"
+    )
+    assert shell.json("validate", calling(tmp_path, "shop:read", width=3))["problems"] == []
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [("x = 1\ndef charge(: pass\n", "shop.py, line 2: invalid syntax"), ("\0", "shop.py: source code")],

@@ -263,17 +263,19 @@ def _find_misfits(function: Any, given: set[str]) -> Iterator[str]:
     required = positional[: len(positional) - len(found.defaults)]
     required += [one for one, default in zip(found.kwonlyargs, found.kw_defaults, strict=True) if default is None]
     known = [*found.args, *found.kwonlyargs]
-    context = {one.arg for one in known if _is_context(one)}
-    if missing := [one.arg for one in required if one.arg not in given and one.arg not in context]:
+    filled = {one.arg for one in known if _is_filled_in(one)}
+    if missing := [one.arg for one in required if one.arg not in given and one.arg not in filled]:
         yield f"needs {', '.join(missing)}; give it under args"
-    names = [one.arg for one in known if one.arg not in context]
+    names = [one.arg for one in known if one.arg not in filled]
     for name in sorted(given - set(names)) if found.kwarg is None else ():
         yield f"takes no '{name}'; {suggest(name, names)}"
 
 
-def _is_context(argument: ast.arg) -> bool:
+def _is_filled_in(argument: ast.arg) -> bool:
+    """Whether the engine gives it: the context, or what a stream edge leads to."""
     written = "" if argument.annotation is None else ast.unparse(argument.annotation).strip("'\"")
-    return argument.arg == "ctx" or written in ("perdure.Context", "Context")
+    kind = written.removeprefix("perdure.").partition("[")[0]
+    return argument.arg == "ctx" or kind in ("Context", "Stream")
 
 
 def _warn(path: str, message: str) -> Problem:

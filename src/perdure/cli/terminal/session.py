@@ -160,7 +160,8 @@ class Session:
                 say(f"  then:   {again}")
 
     def _say_waiting(self, follower: Follower) -> None:
-        say(f"Run {self.run_id} waits for a person. To go on:")
+        kinds = {"an event" if ask.kind == "event" else "a person" for ask in follower.asks}
+        say(f"Run {self.run_id} waits for {' and '.join(sorted(kinds))}. To go on:")
         for ask in follower.asks:
             way = f", which leads to {ask.reject}" if ask.reject else ""
             say(f"  {ask.command}{self.flags}{f'  (or reject{way})' if ask.kind == 'approval' else ''}")
