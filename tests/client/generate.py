@@ -40,7 +40,7 @@ def generate() -> dict[str, str]:
 
 
 def _module(file: Path) -> str:
-    return {"schemas": "general"}.get(file.stem, file.stem.replace("_schemas", "_views"))
+    return file.stem.replace("_schemas", "_views")
 
 
 def _nodes(file: Path) -> dict[str, str]:

@@ -26,7 +26,7 @@ from perdure.client.views.dead_letter_views import (
 )
 from perdure.client.views.event_views import EventSent
 from perdure.client.views.film_views import Film, FilmEdges
-from perdure.client.views.general import (
+from perdure.client.views.general_views import (
     Alias,
     AliasDeleted,
     AliasShare,

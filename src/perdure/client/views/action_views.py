@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from perdure.client.views.general import RunState
+from perdure.client.views.general_views import RunState
 
 
 class PreviewTotals(TypedDict):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from perdure.client.views.general import Error
+from perdure.client.views.general_views import Error
 
 
 class DeadLetter(TypedDict):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from perdure.client.views.general import Validated
+from perdure.client.views.general_views import Validated
 
 ArrowKind = Literal["plain", "choice", "failure", "back"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from perdure.client.views.approval_views import Approval
-from perdure.client.views.general import RunSummary
+from perdure.client.views.general_views import RunSummary
 
 
 class WaitingApprovals(TypedDict):

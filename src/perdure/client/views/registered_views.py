@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from perdure.client.views.general import DefinitionChanges, Problem
+from perdure.client.views.general_views import DefinitionChanges, Problem
 from perdure.client.views.trigger_views import TriggerApplied
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from perdure.client.views.general import NodeState
+from perdure.client.views.general_views import NodeState
 from perdure.client.views.usage_views import Usage
 
 Verdict = Literal["allow", "ask", "deny", "invalid"]

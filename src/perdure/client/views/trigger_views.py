@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from perdure.client.views.general import Error, Problem
+from perdure.client.views.general_views import Error, Problem
 
 
 class TriggerPause(TypedDict):

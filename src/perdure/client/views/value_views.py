@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from perdure.client.views.general import Node
+from perdure.client.views.general_views import Node
 
 ValueKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
