@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +36,21 @@ async def test_a_turn_that_holds_the_loop_is_found_and_waiting_is_not() -> None:
         await hold(0.05)
     with watching(0.02):
         await asyncio.sleep(0.05)
+
+
+async def hold_beside_another_loop(seconds: float) -> None:
+    await asyncio.sleep(0)
+    spend(seconds)
+    other = threading.Thread(target=asyncio.run, args=(asyncio.sleep(0),))
+    other.start()
+    other.join()
+    await asyncio.sleep(0)
+
+
+async def test_the_loop_of_another_thread_has_turns_of_its_own() -> None:
+    """A server of another test may have one: its turns were taken for ours."""
+    with pytest.raises(HeldTooLong, match="held by"), watching(0.02):
+        await hold_beside_another_loop(0.05)
 
 
 def test_a_block_that_takes_longer_than_any_neighbour_explains_is_found() -> None:

@@ -7,6 +7,7 @@ right before and after, up to twofold; and a test that was over it is measured a
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,18 +83,18 @@ def watching(limit: float = LONGEST_SECONDS) -> Iterator[Watchdog]:
     dog = Watchdog()
     before = growth()
     real = asyncio.Handle._run
-    begun: float | None = time.thread_time()
+    turn = threading.local()  # a server of another test may have a loop in a thread of its own
+    turn.begun = time.thread_time()
 
     def note(what: object) -> None:
-        nonlocal begun
+        begun = getattr(turn, "begun", None)
         if begun is not None and (seconds := time.thread_time() - begun) > dog.longest:
             dog.longest, dog.what = seconds, repr(what)[:300]
-        begun = None
+        turn.begun = None
 
     def run(self: asyncio.Handle) -> None:
-        nonlocal begun
         note("the turn that began to watch")
-        begun = time.thread_time()
+        turn.begun = time.thread_time()
         real(self)
         note(self)
 
