@@ -10,7 +10,7 @@ Chunks have numbers from 1 on, without gap, in each port of an edition. What is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -124,6 +124,18 @@ def stream_name(run_id: str, node: str, port: str, tenant: str = "default") -> N
 def cursor_of(source: Source) -> str:
     """The name under which a checkpoint holds how far this source was read."""
     return f"{source.node}.{source.port}.{source.into}"
+
+
+def portions(bodies: Sequence[bytes], most: int, size: int) -> Iterator[Sequence[bytes]]:
+    """Chunks in portions of at most so many and so many bytes; a larger one is a portion by itself."""
+    start = taken = 0
+    for place, body in enumerate(bodies):
+        if place > start and (place - start >= most or taken + len(body) > size):
+            yield bodies[start:place]
+            start, taken = place, 0
+        taken += len(body)
+    if start < len(bodies):
+        yield bodies[start:]
 
 
 class Streams(Protocol):

@@ -21,6 +21,7 @@ from perdure.kernel import hand_out, triggers
 from perdure.kernel.mailbox import Over, Policy, Rate, Windowing
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun
+from tests.property.worlds import go_through
 
 OVERLAPS = ("skip", "buffer_one", "buffer", "cancel", "terminate", "allow")
 
@@ -282,12 +283,5 @@ def walk(seed: int, monkeypatch: pytest.MonkeyPatch, *, steps: int) -> World:
     monkeypatch.setattr(hand_out, "LANE_PAGE", random.choice((2, 100)))
     monkeypatch.setattr(triggers, "PAGE", random.choice((5, 10_000)))
     world = World(seed)
-    try:
-        for _ in range(steps):
-            world.step()
-        world.heal()
-        world.judge()
-    except BaseException as error:
-        error.add_note("\n".join([f"repeat with: walk({seed}, …)", *world.steps]))
-        raise
+    go_through(world, seed, steps)
     return world

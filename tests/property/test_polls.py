@@ -27,6 +27,7 @@ from perdure.kernel.mailbox import Mailbox, Over, Policy, run_of_item
 from perdure.kernel.trigger_run import NODE
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun
+from tests.property.worlds import go_through
 
 PAGE = 3
 
@@ -226,14 +227,7 @@ class World:
 def walk(seed: int, monkeypatch: pytest.MonkeyPatch, steps: int = 80) -> None:
     monkeypatch.setattr(triggers, "LONG_MAILBOX", Random(f"limits {seed}").choice((40, 120, 200_000)))
     world = World(seed)
-    try:
-        for _ in range(steps):
-            world.step()
-        world.heal()
-        world.judge()
-    except BaseException as error:
-        error.add_note("\n".join([f"repeat with: walk({seed}, …)", *world.steps]))
-        raise
+    go_through(world, seed, steps)
 
 
 @pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 40))])

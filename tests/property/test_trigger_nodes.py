@@ -29,6 +29,7 @@ from perdure.kernel.values import Error
 from tests.kernel.driver import compiled
 from tests.kernel.inner_triggers import Inner, graph
 from tests.kernel.rules.graphs import node
+from tests.property.worlds import go_through
 
 replace = msgspec.structs.replace
 PAGE = 3
@@ -214,14 +215,7 @@ class World:
 def walk(seed: int, monkeypatch: pytest.MonkeyPatch, steps: int = 80) -> None:
     monkeypatch.setattr(continuations, "LONG_JOURNAL", Random(f"limits {seed}").choice((30, 100, 10_000)))
     world = World(seed)
-    try:
-        for _ in range(steps):
-            world.step()
-        world.heal()
-        world.judge()
-    except BaseException as error:
-        error.add_note("\n".join([f"repeat with: walk({seed}, …)", *world.steps]))
-        raise
+    go_through(world, seed, steps)
 
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 16))])

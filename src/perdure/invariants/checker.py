@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from perdure.invariants import agents, attempts, editions, flow, generations, handed, mailboxes, money, runs, waits
+from perdure.invariants import (
+    agents,
+    attempts,
+    editions,
+    flow,
+    generations,
+    handed,
+    mailboxes,
+    money,
+    runs,
+    undo,
+    waits,
+)
 from perdure.invariants.graph import Library
 from perdure.invariants.model import RUN_OVER, Model, Violation
 from perdure.kernel import events as e
@@ -102,11 +114,11 @@ _HANDLERS: dict[type[e.Event], Callable[[Model, Any], None]] = {
     e.NodeResumed: attempts.resumed,
     e.NodeParked: attempts.parked,
     e.NodeRequeued: attempts.requeued,
-    e.NodeDiscarded: attempts.discarded,
+    e.NodeDiscarded: undo.discarded,
     e.NodeCancelled: lambda model, event: attempts.cancelled(model, event, event.reason),
     e.NodesCancelled: attempts.each(attempts.cancelled, "reason"),
-    e.NodeCompensating: attempts.compensating,
-    e.NodeCompensated: attempts.compensated,
+    e.NodeCompensating: undo.compensating,
+    e.NodeCompensated: undo.compensated,
     e.LoopAdvanced: flow.advanced,
     e.LoopEnded: flow.ended,
     e.ApprovalRequested: waits.requested,

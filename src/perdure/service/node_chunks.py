@@ -7,7 +7,7 @@ edition counts, and that one has ended, the journal says. It must not know HTTP.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from perdure.journal import RunRecord
 from perdure.kernel.lifecycle import ENDED
 from perdure.kernel.state import Activation, State
 from perdure.service.views import get_node
-from perdure.streams import Kept, Over, Part, Streams, Superseded, stream_name
+from perdure.streams import Kept, Over, Part, Streams, Superseded, portions, stream_name
 from perdure.threads import aside
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class SomeChunks(msgspec.Struct, frozen=True):
 
     edition: int
     first: int
-    bodies: list[bytes]
+    bodies: Sequence[bytes]
 
 
 class Anew(msgspec.Struct, frozen=True):
@@ -147,7 +147,7 @@ class ChunkReader:
                 continue
             data = await self._engine.contents.blobs.get(tenant, part.ref)
             bodies = await aside(tenant, _bodies, bytes(data), part.upto - self._number)
-            for some in _portions(bodies):
+            for some in portions(bodies, MOST_CHUNKS, MOST_BYTES):
                 yield self._pass_on(some)
                 await self._engine.clock.sleep(0)  # a piece may hold hundreds of thousands of chunks
 
@@ -175,7 +175,7 @@ class ChunkReader:
                     async for one in some:
                         yield one
                 continue
-            for portion in _portions(found.bodies):
+            for portion in portions(found.bodies, MOST_CHUNKS, MOST_BYTES):
                 yield self._pass_on(portion)
 
     async def _has_moved(self) -> bool:
@@ -184,7 +184,7 @@ class ChunkReader:
         flow = None if found is None else found.flow
         return record.row.ended_at is not None or flow is None or (flow.edition, flow.state) != (self._edition, "open")
 
-    def _pass_on(self, bodies: list[bytes]) -> SomeChunks:
+    def _pass_on(self, bodies: Sequence[bytes]) -> SomeChunks:
         first, self._number, self._silent = self._number + 1, self._number + len(bodies), 0.0
         return SomeChunks(self._edition, first, bodies)
 
@@ -204,14 +204,3 @@ def _said(found: Activation | None) -> str:
 def _bodies(data: bytes, last: int) -> list[bytes]:
     """The last chunks of a piece, each on one line."""
     return [bytes(one).replace(b"\n", b" ").replace(b"\r", b" ") for one in _raw(data)[-last:]]
-
-
-def _portions(bodies: list[bytes]) -> Iterator[list[bytes]]:
-    start = size = 0
-    for place, body in enumerate(bodies):
-        if place > start and (place - start >= MOST_CHUNKS or size + len(body) > MOST_BYTES):
-            yield bodies[start:place]
-            start, size = place, 0
-        size += len(body)
-    if start < len(bodies):
-        yield bodies[start:]

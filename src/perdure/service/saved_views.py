@@ -47,7 +47,7 @@ class SavedViews:
     async def save(self, name: str, query: str, *, shared: bool = False) -> View:
         """Keep a filter under a name. One that there was under it is replaced."""
         if not _NAME.fullmatch(name):
-            message = "the name of a view has 1 to 100 characters, none of which is a slash or a control character"
+            message = "the name of a view is text of 1 to 100 characters, without slashes and control characters"
             raise Invalid(message, [Trouble("name", "bad_name", message)])
         tenancy, owner = self._tenancy, self._get_owner(shared)
         known = await tenancy.archive.list_views(tenancy.tenant, owner, MOST)

@@ -30,10 +30,10 @@ from perdure.model.extremes import WHY, has_many
 from perdure.runtime.coordinator.cache import Cache, Key
 from perdure.runtime.coordinator.event_waits import NeedsMatched, match_events
 from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
-from perdure.runtime.coordinator.inner_triggers import NeedsPosition, get_position
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.messages import Message, TimerDue
+from perdure.runtime.coordinator.triggers.inner_triggers import NeedsPosition, get_position
 from perdure.runtime.coordinator.triggers.mapped_polls import NeedsMapped, map_page
 from perdure.runtime.coordinator.triggers.targets import NeedsTarget, Target
 from perdure.sandbox import SandboxUnavailable

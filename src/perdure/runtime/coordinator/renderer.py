@@ -47,9 +47,9 @@ from perdure.runtime.coordinator.agent_tasks import label_of, routes_of
 from perdure.runtime.coordinator.asked_for import keep_asks
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.config_contents import load_config, resolve_top
-from perdure.runtime.coordinator.inner_triggers import make_await
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.stream_ends import flow_of
+from perdure.runtime.coordinator.triggers.inner_triggers import make_await
 from perdure.runtime.coordinator.triggers.mapped_polls import receive_polled
 from perdure.runtime.coordinator.triggers.poll_tasks import is_poll_at, make_poll
 from perdure.runtime.coordinator.triggers.schedules import answer_moments

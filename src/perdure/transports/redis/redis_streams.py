@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from perdure.clock import Clock
-from perdure.streams import Behind, Chunks, Kept, Name, Over, Part, Superseded
+from perdure.streams import Behind, Chunks, Kept, Name, Over, Part, Superseded, portions
 from perdure.transport import TransportClosed, TransportUnavailable
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Arguments, Link
@@ -48,10 +48,11 @@ class RedisStreams:
     async def append(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> int:
         while True:
             segments: Arguments = []
-            size = 0
-            for number, some in _cut(bodies, first):
-                segments += [number, len(some), sum(map(len, some)), self._segment(stream, edition, number, some)]
-                size += sum(map(len, some))
+            number, size = first, 0
+            for some in portions(bodies, SEGMENT_CHUNKS, SEGMENT_BYTES):
+                taken = sum(map(len, some))
+                segments += [number, len(some), taken, self._segment(stream, edition, number, some)]
+                number, size = number + len(some), size + taken
                 if size >= APPEND_BYTES:
                     break
             known: int = await self._run("append_chunks", stream, edition, segments)
@@ -235,15 +236,3 @@ def _about(stream: Name, edition: int) -> dict[str, Any]:
 
 def _said(stream: Name) -> str:
     return f"{encode(stream.run_id)}/{encode(stream.place)}"
-
-
-def _cut(bodies: Sequence[bytes], first: int) -> Iterator[tuple[int, Sequence[bytes]]]:
-    """The chunks in segments, each with the number of its first."""
-    start = size = 0
-    for place, body in enumerate(bodies):
-        if place > start and (size + len(body) > SEGMENT_BYTES or place - start >= SEGMENT_CHUNKS):
-            yield first + start, bodies[start:place]
-            start, size = place, 0
-        size += len(body)
-    if start < len(bodies):
-        yield first + start, bodies[start:]
