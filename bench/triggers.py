@@ -20,7 +20,7 @@ from perdure.engine import Engine
 from perdure.journal import RunFilter
 from perdure.model import compile_definition
 from perdure.service import Service
-from perdure.service import webhook_deliveries as hooks
+from perdure.service.triggers import webhook_deliveries as hooks
 
 HEADERS = {"authorization": f"Bearer {SECRET}", "content-type": "application/json"}
 RAW = b'{"workflow": "quick"}'

@@ -50,7 +50,7 @@ IMPORTED = (
     "perdure.runtime.origins",
     "perdure.sdk.follower",
     "perdure.secrets.vault",
-    "perdure.service.runs",
+    "perdure.service.runs.runs",
     "perdure.transports.redis",
     "rich.console",
     "uvloop",

@@ -10,7 +10,7 @@ from perdure import budget as budgets
 from perdure.budget import Budget, OverBudget
 from perdure.expressions.json_schema import SchemaInvalid, check
 from perdure.model import compile_definition, compile_text
-from perdure.service.patches import PatchInvalid, apply_patch
+from perdure.service.runs.patches import PatchInvalid, apply_patch
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.service import run_events
+from perdure.service.runs import run_events
 from tests.engine.helpers import transform, workflow
 
 ORDER = workflow(

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from perdure.service import films
+from perdure.service.runs import films
 from tests.api.test_runs import until_state
 from tests.engine import tasks
 from tests.engine.helpers import task, transform, workflow

@@ -13,7 +13,7 @@ from perdure.clock import system
 from perdure.secrets.providers import Secrets, SecretsFile
 from perdure.secrets.signatures import read_keys, sign
 from perdure.secrets.vault import Vault
-from perdure.service import webhook_deliveries as webhooks
+from perdure.service.triggers import webhook_deliveries as webhooks
 from perdure.triggers import deliveries
 from tests.api.helpers import bearer, mounted, with_tokens
 from tests.attack.marks import attack

@@ -2,7 +2,8 @@
 
 import pytest
 
-from perdure.service import run_lists, scans
+from perdure.service import scans
+from perdure.service.runs import run_lists
 from tests.api.helpers import bearer, serving
 from tests.engine.helpers import transform, workflow
 

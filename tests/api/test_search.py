@@ -2,7 +2,8 @@
 
 import pytest
 
-from perdure.service import scans, workflow_stats
+from perdure.service import scans
+from perdure.service.workflows import workflow_stats
 from tests.api.helpers import bearer, serving
 from tests.api.test_people import asking, pending
 from tests.engine.helpers import task, transform, workflow

@@ -9,7 +9,7 @@ from perdure.access.keys import issue_key
 from perdure.doctor import examine
 from perdure.kernel.commands import Delivered
 from perdure.kernel.values import Error
-from perdure.service import coming_moments
+from perdure.service.triggers import coming_moments
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.engine.helpers import ended, transform, until_true, workflow

@@ -10,7 +10,7 @@ from perdure.budget import ANSWER_BYTES, Budget
 from perdure.contents import Contents, TooMuch
 from perdure.kernel.segments import BlobRef
 from perdure.service import diffs
-from perdure.service.patches import PatchInvalid, apply_patch
+from perdure.service.runs.patches import PatchInvalid, apply_patch
 from tests.api.helpers import API, serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.service.attempts import attempts_of
+from perdure.service.runs.attempts import attempts_of
 from tests.api.helpers import serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import LONGEST_SECONDS, watching

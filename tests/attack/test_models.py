@@ -13,7 +13,8 @@ from perdure.runtime import notifier
 from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.providers import open_secrets
 from perdure.secrets.vault import Vault
-from perdure.service import Service, notifications, trigger_reader, webhook_deliveries
+from perdure.service import Service, notifications
+from perdure.service.triggers import trigger_reader, webhook_deliveries
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
 from tests.egress.server import PLAIN

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.service import coming_moments, shown_triggers
+from perdure.service.triggers import coming_moments, shown_triggers
 from tests.api.helpers import serving
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching

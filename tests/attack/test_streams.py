@@ -116,7 +116,7 @@ async def test_whatever_lasts_ends_by_the_next_checks_of_its_credential(tmp_path
     """By the third at the latest: a key is remembered for a while. So on any machine it is less than a second, as long as the
     machine itself gets to check."""
     assert REMEMBER_SECONDS + AGAIN_SECONDS < 1
-    monkeypatch.setattr("perdure.service.runs.export_run", _endless)
+    monkeypatch.setattr("perdure.service.runs.runs.export_run", _endless)
     clock = Shifted()
     async with keyed(tmp_path, clock) as (server, keys):
         ann, eve = ({"Authorization": f"Bearer {key.text}"} for key in keys)
@@ -198,7 +198,7 @@ async def test_an_export_takes_a_place_and_leaves_it(tmp_path, monkeypatch):
         await until_true(lambda: server.app.state.site.places.taken == 0, "it left its place")
         assert (await server.get("/runs/nothing/export", headers=bearer())).status_code == 404
         assert server.app.state.site.places.taken == 0
-        monkeypatch.setattr("perdure.service.runs.export_run", _endless)
+        monkeypatch.setattr("perdure.service.runs.runs.export_run", _endless)
         async with server.client.stream("GET", f"{API}/runs/{run_id}/export", headers=bearer()) as response:
             assert response.status_code == 200
             refused = await server.get(f"/runs/{run_id}/export", headers=bearer())

@@ -16,8 +16,9 @@ from perdure.outcomes import Failure
 from perdure.runtime.coordinator.kept_inputs import estimate_memory, weigh_inputs
 from perdure.runtime.coordinator.triggers import mapped_polls
 from perdure.runtime.poll_handler import make_items
-from perdure.service import Service, webhook_deliveries
+from perdure.service import Service
 from perdure.service.errors import Invalid
+from perdure.service.triggers import webhook_deliveries
 from perdure.sources import Item, Polled
 from perdure.sources.pages import OWN
 from perdure.triggers.mapping import map_item

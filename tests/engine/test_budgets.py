@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.model.money import Budget, Usage
-from perdure.service.run_usage import usage_of
+from perdure.service.runs.run_usage import usage_of
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, output_of, running, start, state_of, task, until, workflow
 

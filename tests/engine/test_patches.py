@@ -13,7 +13,7 @@ from perdure.kernel.lifecycle import RunState
 from perdure.model import DefinitionError
 from perdure.runtime.coordinator.requests import Reply, Request, decode_request, encode_request
 from perdure.service import Service
-from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
+from perdure.service.runs.patches import PatchInvalid, apply_patch, current_definition, preview
 from tests.engine import tasks
 from tests.engine.helpers import (
     ask,

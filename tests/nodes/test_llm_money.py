@@ -13,7 +13,7 @@ from perdure.llms import calls
 from perdure.llms.durable import rebuild
 from perdure.llms.scripted.scripted_server import serving
 from perdure.model.money import Budget, Usage
-from perdure.service.run_usage import usage_of
+from perdure.service.runs.run_usage import usage_of
 from tests.engine.helpers import (
     ask,
     crash,

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from perdure.service import Service
-from perdure.service.run_events import public_event
+from perdure.service.runs.run_events import public_event
 from perdure.sources import Polled, Source
 from tests.parity.world import KINDS
 

@@ -97,6 +97,7 @@ def test_no_operation_of_the_service_is_missing():
     for noun, made in vars(Service).items():
         if isinstance(made, cached_property):
             kind = inspect.get_annotations(made.func)["return"]
-            noun_class = getattr(importlib.import_module(f"perdure.service.{noun}"), kind)
+            room = f".{noun}" if noun in {"runs", "triggers", "workflows"} else ""
+            noun_class = getattr(importlib.import_module(f"perdure.service{room}.{noun}"), kind)
             found |= {f"{noun}.{name}" for name in dir(noun_class) if not name.startswith("_")}
     assert found == {*OPERATIONS, *OF_THE_PROCESS, *OTHERWISE}

@@ -13,7 +13,7 @@ from perdure.kernel.evolve import evolve
 from perdure.kernel.film import Film
 from perdure.kernel.run_view import nodes_view
 from perdure.kernel.state import State
-from perdure.service.films import _columns
+from perdure.service.runs.films import _columns
 from scripts.ui import UI, environment
 from tests.property.walk import Mending, Walk, explore
 from tests.waiting import wait_until

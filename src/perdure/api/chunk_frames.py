@@ -17,7 +17,7 @@ from perdure.api.event_stream import MEDIA_TYPE
 from perdure.api.lasting_answer import LastingAnswer
 from perdure.api.parameters import refuse
 from perdure.api.request_reader import Query
-from perdure.service.node_chunks import Anew, ChunkReader, Ended, Position, SomeChunks
+from perdure.service.runs.node_chunks import Anew, ChunkReader, Ended, Position, SomeChunks
 
 routes = Routes("runs")
 READ = Permission.RUNS_READ

@@ -15,8 +15,8 @@ from perdure.access import Permission, Place
 from perdure.api.endpoints import Call
 from perdure.api.lasting_answer import LastingAnswer
 from perdure.journal import StoredEvent
-from perdure.service.run_events import public_event
-from perdure.service.run_streams import Batch, LogLines, WorkingTasks
+from perdure.service.runs.run_events import public_event
+from perdure.service.runs.run_streams import Batch, LogLines, WorkingTasks
 
 MEDIA_TYPE = "text/event-stream"
 

@@ -21,8 +21,8 @@ from perdure.api.schemas import approval_schemas as s
 from perdure.api.schemas import trigger_schemas as t
 from perdure.errors import Refused
 from perdure.service import notifications
-from perdure.service import webhook_deliveries as webhooks
 from perdure.service.errors import TriggerFull, Trouble
+from perdure.service.triggers import webhook_deliveries as webhooks
 from perdure.threads import aside
 
 MOST_FIELDS = 1000

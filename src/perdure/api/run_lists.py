@@ -1,4 +1,4 @@
-"""Runs in lists and counts, over HTTP. What each does is in `perdure.service.run_lists`."""
+"""Runs in lists and counts, over HTTP. What each does is in `perdure.service.runs.run_lists`."""
 
 from __future__ import annotations
 

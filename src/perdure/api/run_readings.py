@@ -1,4 +1,4 @@
-"""Runs over HTTP, read part by part. What each does is in `perdure.service.run_readings`."""
+"""Runs over HTTP, read part by part. What each does is in `perdure.service.runs.run_readings`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perdure.api.schemas.film_schemas import Film
 from perdure.api.schemas.general_schemas import NodeState
 from perdure.api.schemas.transcript_schemas import GuardPage, Transcript, Verdict
 from perdure.api.schemas.value_schemas import MapItemPage, NodeInput, Slice
-from perdure.service.films import MOST_ROWS
+from perdure.service.runs.films import MOST_ROWS
 
 routes = Routes("runs")
 READ = Permission.RUNS_READ

@@ -1,4 +1,4 @@
-"""Runs over HTTP: start, look, follow, change. What each does is in `perdure.service.runs`."""
+"""Runs over HTTP: start, look, follow, change. What each does is in `perdure.service.runs.runs`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from perdure.api.schemas.usage_schemas import RunUsage
 from perdure.model.budgets import MOST_DOLLARS
 from perdure.model.money import MOST
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.run_actions import Previewed
-from perdure.service.starts import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
+from perdure.service.runs.run_actions import Previewed
+from perdure.service.runs.starts import LONGEST_WAIT_SECONDS, MOST_TAGS, Started
 
 routes = Routes("runs")
 READ, OPERATE = Permission.RUNS_READ, Permission.RUNS_OPERATE

@@ -1,4 +1,4 @@
-"""Triggers over HTTP. What each does is in `perdure.service.triggers`."""
+"""Triggers over HTTP. What each does is in `perdure.service.triggers.triggers`."""
 
 from __future__ import annotations
 

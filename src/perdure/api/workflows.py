@@ -1,4 +1,4 @@
-"""Workflows over HTTP: register, read, name, change, forget. What each does is in `perdure.service.workflows`."""
+"""Workflows over HTTP: register, read, name, change, forget. What each does is in `perdure.service.workflows.workflows`."""
 
 from __future__ import annotations
 

@@ -328,7 +328,7 @@ class LocalRun(Session):
     async def _adopt_existing(self, engine: Any, ir: IR) -> None:
         """Continue a run that exists, if it has the same workflow and the same inputs."""
         from perdure.sdk.asks import look
-        from perdure.service.resumed_runs import read_existing
+        from perdure.service.runs.resumed_runs import read_existing
 
         record = await self._service(engine).tenancy.get_run(self.run_id)
         if record.quarantined is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perdure.client import AsyncClient
     from perdure.model import Compiled
     from perdure.model.ir import IR
-    from perdure.service.resumed_runs import Existing
+    from perdure.service.runs.resumed_runs import Existing
 
 
 async def run_remote(
@@ -101,7 +101,7 @@ class RemoteRun(Session):
             say(f"Run {run_id} exists and is {existing.state}; going on with it.")
 
     async def _read_existing(self, run_id: str, ir: IR) -> Existing:
-        from perdure.service.resumed_runs import Existing
+        from perdure.service.runs.resumed_runs import Existing
 
         view: Any = await self.client.runs.get(run_id, outputs=False)
         hashes: set[str] = set()

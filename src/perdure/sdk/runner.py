@@ -355,7 +355,7 @@ class _Session:
     async def _check_same(self, state: State, ir: IR, inputs: dict[str, Any], *, mends: bool) -> None:
         """Refuse another workflow under the id of an existing run. A failed run may continue by a mended workflow of
         the same name, if what was done has its place in it."""
-        from perdure.service.resumed_runs import find_difference, read_existing
+        from perdure.service.runs.resumed_runs import find_difference, read_existing
 
         existing = await read_existing(self._engine, state)
         difference = find_difference(existing, ir, _plain(inputs, "the inputs are"), mends=mends)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.events import Events
     from perdure.service.keys import Keys
-    from perdure.service.runs import Runs
+    from perdure.service.runs.runs import Runs
     from perdure.service.saved_views import SavedViews
     from perdure.service.sessions import Sessions
     from perdure.service.system import System
     from perdure.service.tenancy import Tenancy
-    from perdure.service.triggers import Triggers
+    from perdure.service.triggers.triggers import Triggers
     from perdure.service.upkeep import Upkeep
-    from perdure.service.workflows import Workflows
+    from perdure.service.workflows.workflows import Workflows
 
 __all__ = ["Service"]
 
@@ -48,13 +48,13 @@ class Service:
 
     @cached_property
     def runs(self) -> Runs:
-        from perdure.service.runs import Runs
+        from perdure.service.runs.runs import Runs
 
         return Runs(self.tenancy)
 
     @cached_property
     def workflows(self) -> Workflows:
-        from perdure.service.workflows import Workflows
+        from perdure.service.workflows.workflows import Workflows
 
         return Workflows(self.tenancy)
 
@@ -72,7 +72,7 @@ class Service:
 
     @cached_property
     def triggers(self) -> Triggers:
-        from perdure.service.triggers import Triggers
+        from perdure.service.triggers.triggers import Triggers
 
         return Triggers(self.tenancy)
 

@@ -24,9 +24,9 @@ from perdure.runtime.coordinator.requests import Request
 from perdure.service.decisions import find_decisions, find_requesters
 from perdure.service.diffs import diff_values
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.history import read_all
 from perdure.service.notifications import notification_view
 from perdure.service.pages import listing
+from perdure.service.runs.history import read_all
 from perdure.service.scans import find_origins, scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, approval_view, page_view

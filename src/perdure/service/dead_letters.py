@@ -19,9 +19,9 @@ from perdure.runtime.coordinator.parked import describe
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.coordinator.triggers.firings import is_mailbox
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.history import state_at
 from perdure.service.pages import listing
-from perdure.service.run_actions import preview_view
+from perdure.service.runs.history import state_at
+from perdure.service.runs.run_actions import preview_view
 from perdure.service.scans import find_origins, scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, dead_letter_view, page_view
@@ -196,7 +196,7 @@ class DeadLetters:
         if not is_mailbox(row.run_id):
             await self._settle(row, about, fields)
             return
-        from perdure.service.triggers import Triggers  # what only letters of items need
+        from perdure.service.triggers.triggers import Triggers  # what only letters of items need
 
         triggers = Triggers(self._tenancy)
         if fields["kind"] == "requeue":

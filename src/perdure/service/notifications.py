@@ -25,7 +25,7 @@ from perdure.kernel import events as e
 from perdure.runtime.notifier import QUEUE, webhook_name
 from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import WeakSecret, read_keys, verify
-from perdure.service.history import read_all
+from perdure.service.runs.history import read_all
 from perdure.service.tenancy import Tenancy, archive_of
 from perdure.service.views import View, approval_view
 

@@ -14,7 +14,7 @@ from perdure.access import Permission
 from perdure.journal import Page, RunFilter, RunRecord
 from perdure.service.approvals import Approvals
 from perdure.service.dead_letters import DeadLetters
-from perdure.service.runs import Runs
+from perdure.service.runs.runs import Runs
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, run_summary
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from perdure.access import Permission
 from perdure.service.approvals import Approvals
-from perdure.service.run_lists import SHORTEST_PREFIX
-from perdure.service.runs import Runs
+from perdure.service.runs.run_lists import SHORTEST_PREFIX
+from perdure.service.runs.runs import Runs
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View
-from perdure.service.workflows import Workflows
+from perdure.service.workflows.workflows import Workflows
 
 MOST_PAGES = 5
 """How many pages of approvals are looked through."""

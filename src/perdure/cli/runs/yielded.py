@@ -65,7 +65,7 @@ async def _read(backend: Backend, run_id: str, node: str, port: str, follow: boo
         async for one in backend.runs.chunks(run_id, node, port=port, follow=follow):
             yield one
         return
-    from perdure.service.node_chunks import Anew, Ended, SomeChunks
+    from perdure.service.runs.node_chunks import Anew, Ended, SomeChunks
 
     async with aclosing(backend.runs.chunks(run_id, node, port=port, follow=follow).read()) as found:
         async for news in found:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perdure.engine import Engine
     from perdure.model.ir import IR
     from perdure.sdk.follower import Follower
-    from perdure.service.resumed_runs import Existing
+    from perdure.service.runs.resumed_runs import Existing
 
 
 _ASKED_FOR = {"cancelled": "cancelled", "rolled_back": "rolled back"}
@@ -51,7 +51,7 @@ class Session:
 
     def check_same(self, existing: Existing, ir: IR, inputs: dict[str, Any] | None) -> None:
         """Refuse to go on with a run by another definition than it follows, or with other inputs."""
-        from perdure.service.resumed_runs import find_difference
+        from perdure.service.runs.resumed_runs import find_difference
 
         match find_difference(existing, ir, inputs):
             case "workflow":

@@ -20,14 +20,14 @@ from perdure.kernel.mailbox import Mailbox, Overlap, Parked
 from perdure.model.reader import Format
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.requests import Reply
-from perdure.service.coming_moments import get_schedule, read_firings, read_moments
-from perdure.service.ended_runs import find_ended
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
-from perdure.service.quarantined_triggers import QUARANTINED, find_quarantined, give_up, mark
-from perdure.service.shown_triggers import item_views, trigger_view
 from perdure.service.tenancy import Tenancy
-from perdure.service.trigger_reader import Definition, TriggerReader
+from perdure.service.triggers.coming_moments import get_schedule, read_firings, read_moments
+from perdure.service.triggers.ended_runs import find_ended
+from perdure.service.triggers.quarantined_triggers import QUARANTINED, find_quarantined, give_up, mark
+from perdure.service.triggers.shown_triggers import item_views, trigger_view
+from perdure.service.triggers.trigger_reader import Definition, TriggerReader
 from perdure.service.views import View, page_view, problem_view
 from perdure.threads import aside
 from perdure.triggers.calendar import JUST_BEFORE

@@ -25,21 +25,22 @@ from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.coordinator.work_reports import list_seen
 from perdure.service.approvals import Approvals
-from perdure.service.attempts import attempts_of
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.history import last_event_at, state_at, steps_of
 from perdure.service.pages import listing
-from perdure.service.patches import PatchInvalid, apply_patch, current_definition, preview
-from perdure.service.run_actions import RunActions
-from perdure.service.run_changes import Action, change_many
-from perdure.service.run_events import EventsAsked, read_page
-from perdure.service.run_lists import Asked
-from perdure.service.run_streams import ALIVE_SECONDS, Batch, follow_with
-from perdure.service.run_usage import read_budget, usage_of
-from perdure.service.starts import Started, hash_of
+from perdure.service.runs.attempts import attempts_of
+from perdure.service.runs.history import last_event_at, state_at, steps_of
+from perdure.service.runs.patches import PatchInvalid, apply_patch, current_definition, preview
+from perdure.service.runs.run_actions import RunActions
+from perdure.service.runs.run_changes import Action, change_many
+from perdure.service.runs.run_events import EventsAsked, read_page
+from perdure.service.runs.run_lists import Asked
+from perdure.service.runs.run_streams import ALIVE_SECONDS, Batch, follow_with
+from perdure.service.runs.run_usage import read_budget, usage_of
+from perdure.service.runs.starts import Started, hash_of
+from perdure.service.runs.transfer import Transfer, export_run
+from perdure.service.runs.waiting_runs import is_waiting
 from perdure.service.tenancy import refuse_sealed
-from perdure.service.transfer import Transfer, export_run
 from perdure.service.views import (
     View,
     get_node,
@@ -49,7 +50,6 @@ from perdure.service.views import (
     run_summary,
     without_outputs,
 )
-from perdure.service.waiting_runs import is_waiting
 from perdure.threads import aside
 
 if TYPE_CHECKING:

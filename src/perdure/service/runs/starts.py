@@ -19,10 +19,10 @@ from perdure.model.ir import IR
 from perdure.nodes.config_checks import find_refused_functions
 from perdure.runtime.coordinator.requests import KEY_USED, Request, key_outlived
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.run_usage import read_budget
+from perdure.service.runs.run_usage import read_budget
 from perdure.service.tenancy import Tenancy
-from perdure.service.versions import Resolved, resolve
 from perdure.service.views import View, run_summary
+from perdure.service.workflows.versions import Resolved, resolve
 
 LONGEST_WAIT_SECONDS = 300.0
 MOST_TAGS = 100

@@ -10,8 +10,8 @@ import msgspec
 from perdure.errors import NotFound, PerdureError, Refused
 from perdure.model import DefinitionError
 from perdure.service.tenancy import Tenancy
-from perdure.service.trigger_reader import TriggerReader
-from perdure.service.triggers import Triggers
+from perdure.service.triggers.trigger_reader import TriggerReader
+from perdure.service.triggers.triggers import Triggers
 from perdure.service.views import View
 
 

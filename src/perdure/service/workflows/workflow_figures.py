@@ -12,7 +12,7 @@ import msgspec
 from perdure.access import Permission
 from perdure.journal import RunFilter, WorkflowVersion
 from perdure.service.overview import DAY_SECONDS, OPEN
-from perdure.service.run_lists import MOST_COUNTED
+from perdure.service.runs.run_lists import MOST_COUNTED
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View
 

@@ -12,7 +12,7 @@ from perdure.budget import Budget
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import steps_of
 from perdure.model.money import NOTHING
-from perdure.service.node_values import Which, get_activation
+from perdure.service.runs.node_values import Which, get_activation
 from perdure.service.views import View
 from perdure.threads import aside
 

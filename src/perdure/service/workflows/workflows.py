@@ -20,18 +20,18 @@ from perdure.journal import Page, WorkflowVersion
 from perdure.model import Compiled, DefinitionError
 from perdure.model.reader import Format
 from perdure.nodes.config_checks import joined
-from perdure.service.definition_triggers import OwnTriggers
 from perdure.service.diffs import diff_definitions
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
-from perdure.service.patches import apply_patch
 from perdure.service.pictures import Graph, draw_graph
+from perdure.service.runs.patches import apply_patch
 from perdure.service.scans import scan
 from perdure.service.tenancy import Tenancy
-from perdure.service.versions import MOST_VERSION, get_version
+from perdure.service.triggers.definition_triggers import OwnTriggers
 from perdure.service.views import View, page_view, problem_view, run_summary
-from perdure.service.workflow_figures import read_figures
-from perdure.service.workflow_stats import read_stats
+from perdure.service.workflows.versions import MOST_VERSION, get_version
+from perdure.service.workflows.workflow_figures import read_figures
+from perdure.service.workflows.workflow_stats import read_stats
 from perdure.threads import aside
 
 Definition = Mapping[str, Any] | str | bytes

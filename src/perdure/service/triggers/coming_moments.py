@@ -13,7 +13,7 @@ from perdure.errors import Refused
 from perdure.journal import TriggerRow
 from perdure.model.trigger_sources import Schedule
 from perdure.model.triggers import Trigger
-from perdure.service.shown_triggers import moment_view
+from perdure.service.triggers.shown_triggers import moment_view
 from perdure.service.views import View
 from perdure.threads import aside
 from perdure.triggers.calendar import BadSchedule, compile_schedule, moments

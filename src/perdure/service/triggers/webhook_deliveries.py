@@ -25,7 +25,7 @@ from perdure.runtime.coordinator.requests import ItemFate
 from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import WeakSecret
 from perdure.service.errors import Overloaded, TriggerFull
-from perdure.service.triggers import read_spec
+from perdure.service.triggers.triggers import read_spec
 from perdure.service.views import View
 from perdure.threads import aside
 from perdure.triggers.deliveries import QUEUE, Genuine, Unproven, read_secrets, verify

@@ -16,16 +16,16 @@ from perdure.kernel.seen import JOURNAL
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.parked import describe
-from perdure.service.films import MOST_ROWS, film_of
-from perdure.service.history import state_at
-from perdure.service.node_chunks import START, ChunkReader, Position
-from perdure.service.node_values import Which, get_activation, get_output, items_of, seq_of_attempt
 from perdure.service.pages import listing
 from perdure.service.pictures import Graph, draw_run
-from perdure.service.run_definitions import definition_of, names_of
-from perdure.service.run_transcripts import guards_of, transcript_of
+from perdure.service.runs.films import MOST_ROWS, film_of
+from perdure.service.runs.history import state_at
+from perdure.service.runs.node_chunks import START, ChunkReader, Position
+from perdure.service.runs.node_values import Which, get_activation, get_output, items_of, seq_of_attempt
+from perdure.service.runs.run_definitions import definition_of, names_of
+from perdure.service.runs.run_transcripts import guards_of, transcript_of
+from perdure.service.runs.starts import Starts
 from perdure.service.slices import Part, cut
-from perdure.service.starts import Starts
 from perdure.service.views import View
 from perdure.threads import aside
 

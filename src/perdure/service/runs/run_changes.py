@@ -11,7 +11,7 @@ from typing import Literal
 from perdure.errors import Conflict, NotFound, PerdureError
 from perdure.journal import Page, RunRecord
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.run_lists import Asked
+from perdure.service.runs.run_lists import Asked
 from perdure.service.views import View
 
 Action = Literal["cancel", "pause", "resume", "retry", "rollback"]

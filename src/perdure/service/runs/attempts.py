@@ -15,7 +15,7 @@ import msgspec
 
 from perdure.kernel import events as e
 from perdure.kernel.state import State
-from perdure.service.history import read_stored
+from perdure.service.runs.history import read_stored
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

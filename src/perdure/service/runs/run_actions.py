@@ -16,7 +16,7 @@ from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.requests import Request
 from perdure.service.approvals import Approvals
-from perdure.service.run_lists import RunLists
+from perdure.service.runs.run_lists import RunLists
 from perdure.service.views import View, get_node
 from perdure.threads import aside
 

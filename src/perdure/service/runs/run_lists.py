@@ -17,10 +17,10 @@ import msgspec
 from perdure.journal import TRIGGER_WORKFLOW, Page, RunCount, RunFilter, RunRecord
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
-from perdure.service.run_readings import Readings
+from perdure.service.runs.run_readings import Readings
+from perdure.service.runs.waiting_runs import find_waiting
 from perdure.service.scans import AT_ONCE, find_outlines, scan
 from perdure.service.views import View, page_view, run_summary
-from perdure.service.waiting_runs import find_waiting
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

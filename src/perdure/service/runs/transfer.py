@@ -25,9 +25,9 @@ from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.projections import row_of
 from perdure.service.errors import Invalid, Trouble
-from perdure.service.history import last_event_at, read_all
+from perdure.service.runs.history import last_event_at, read_all
+from perdure.service.runs.waiting_runs import is_waiting
 from perdure.service.views import View
-from perdure.service.waiting_runs import is_waiting
 from perdure.threads import aside
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from perdure.kernel.run_view import activation_view
 from perdure.kernel.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import Activation, State, key_of
-from perdure.service.history import read_stored
-from perdure.service.run_events import LOOKED_AT
+from perdure.service.runs.history import read_stored
+from perdure.service.runs.run_events import LOOKED_AT
 from perdure.service.views import View, get_node, without_outputs
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import msgspec
 from perdure.errors import NotFound
 from perdure.journal import RunRecord
 from perdure.kernel import events as e
-from perdure.service.history import read_stored
+from perdure.service.runs.history import read_stored
 from perdure.service.views import View
 from perdure.threads import aside
 
