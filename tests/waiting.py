@@ -31,8 +31,11 @@ def _pause(waited: float) -> float:
     return min(max(0.002, waited / 10), 0.05)
 
 
-async def until_true(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-    """The same on an event loop, where the condition may be a coroutine function; that too is given up in the end."""
+async def until_true(
+    condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS, *, pause: float = 0.0
+) -> Any:
+    """The same on an event loop, where the condition may be a coroutine function; that too is given up in the end. `pause`: for
+    conditions that cost more to look at than others."""
     try:
         begun = time.monotonic()
         async with asyncio.timeout(seconds):
@@ -42,7 +45,7 @@ async def until_true(condition: Callable[[], Any], what: str, seconds: float = P
                     found = await found
                 if found:
                     return found
-                await asyncio.sleep(_pause(time.monotonic() - begun))
+                await asyncio.sleep(pause or _pause(time.monotonic() - begun))
     except TimeoutError:
         raise AssertionError(f"waited {seconds:g} s in vain for this: {what}") from None
 

@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import sqlite3
+import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +26,7 @@ from perdure.service import Service
 from tests.chaos.cluster import Cluster, Process
 from tests.distributed.helpers import eventually
 from tests.engine.helpers import check, compiled, transform, workflow
+from tests.waiting import until_true
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chaos")]
 
@@ -34,7 +36,9 @@ FIRINGS = 6
 """Of each schedule."""
 EVERY = "60s" if IS_LONG else "1s"
 SENDERS = 8
-PATIENCE_SECONDS = 7200.0 if IS_LONG else 120.0
+PATIENCE_SECONDS = 6 * 3600.0 if IS_LONG else 120.0
+LOOK_SECONDS = 10.0 if IS_LONG else 0.0
+"""Between two counts: one of a million runs takes longer than the pause of a short wait, and the database has other work."""
 HOOK = {
     "name": "kill-hook",
     "workflow": "killed",
@@ -103,7 +107,7 @@ async def test_each_delivery_each_moment_and_each_row_has_one_run_whichever_proc
         sending = asyncio.create_task(sender.run(HOOKS))
         await _kill_each(cluster, count)
         await asyncio.wait_for(sending, PATIENCE_SECONDS)
-        await eventually(lambda: _have_completed(cluster, count), PATIENCE_SECONDS)
+        await _until_there(cluster, count, "completed")
         found = [row["run_id"] for row in await cluster.query(f"SELECT run_id FROM perdure.runs WHERE {OURS}")]
         items = {run_of_item(HOOK_ID, f"h{n}") for n in range(HOOKS)}
         assert set(sender.taken.values()) == items
@@ -141,8 +145,16 @@ async def _count(cluster: Cluster, state: str = "") -> int:
     return int((await cluster.query(f"SELECT count(*) FROM perdure.runs WHERE {OURS}{only}"))[0]["count"])
 
 
-async def _have_completed(cluster: Cluster, count: int) -> bool:
-    return await _count(cluster, "completed") >= count
+async def _until_there(cluster: Cluster, wanted: int, state: str = "") -> None:
+    """Wait for so many runs, in this state."""
+
+    async def look() -> bool:
+        found = await _count(cluster, state)
+        if IS_LONG:
+            print(f"{time.strftime('%H:%M:%S')} {found:,} of {wanted:,} runs are {state or 'there'}", flush=True)
+        return found >= wanted
+
+    await until_true(look, f"{wanted} runs {state}", PATIENCE_SECONDS, pause=LOOK_SECONDS)
 
 
 async def _kill_each(cluster: Cluster, count: int) -> None:
@@ -150,13 +162,9 @@ async def _kill_each(cluster: Cluster, count: int) -> None:
     parts = [*cluster.processes, "redis"]
     for number, name in enumerate(parts):
         wanted = count * number // (2 * len(parts))
-        await eventually(lambda wanted=wanted: _is_reached(cluster, wanted), PATIENCE_SECONDS)
+        await _until_there(cluster, wanted)
         cluster.kill_redis() if name == "redis" else cluster.get(name).kill()
         cluster.heal()
-
-
-async def _is_reached(cluster: Cluster, wanted: int) -> bool:
-    return await _count(cluster) >= wanted
 
 
 async def _check_journals(journal: Any, found: list[str]) -> None:
