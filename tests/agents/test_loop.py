@@ -194,7 +194,7 @@ async def test_a_person_says_what_became_of_a_call_that_may_have_happened(decisi
                 made = read_turns(journal.steps)[0].made[0]
                 assert made is not None
                 assert made.failed == (decision == "reject")
-                assert ("it is in the outbox" in told_in(model.seen[-1])[0]) == (decision == "reject")
+                assert "A person says: it is in the outbox" in told_in(model.seen[-1])[0]
                 # A requeue lets steps begin again; what was asked about does not.
                 before = did["mail ann"]
                 journal.begun.clear()
@@ -224,7 +224,7 @@ async def test_those_who_had_to_allow_a_call_are_asked_what_became_of_it():
 
 async def test_a_person_may_give_the_result_of_a_call_that_happened():
     def answer(ask: dict[str, Any]) -> Any:
-        return {"decision": "reject", "decided_by": "bob", "comments": "", "data": {"result": {"id": 7}}}
+        return {"decision": "reject", "decided_by": "bob", "comments": "see mail 7", "data": {"result": {"id": 7}}}
 
     journal = Journal()
     with ScriptedModel(SENDS) as model:
@@ -233,9 +233,13 @@ async def test_a_person_may_give_the_result_of_a_call_that_happened():
             await work(agent(*READS, ONCE), answer, journal)
             if journal.asks:
                 break
-        assert json.loads(told_in(model.seen[-1])[0]) == {"id": 7}
+        given, said = told_in(model.seen[-1])[0].split("\n")
+        assert json.loads(given) == {"id": 7}
+        assert "a person says it was this. A person says: see mail 7" in said
     [turn, _] = turns_of("agent", journal.steps, Open())
-    assert (turn()["calls"][0]["outcome"], turn()["calls"][0]["decision"]) == ("made", "reject")
+    shown = turn()["calls"][0]
+    assert (shown["outcome"], shown["decision"]) == ("made", "reject")
+    assert shown["happened"] == {"decision": "reject", "decided_by": "bob", "comments": "see mail 7"}
 
 
 def answering(ask: dict[str, Any]) -> Any:

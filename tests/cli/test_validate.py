@@ -354,3 +354,45 @@ def test_what_agents_read_and_can_do_is_printed(shell, tmp_path):
     assert "lethal_trifecta" in found.stderr
     [agent] = json.loads(shell.run("validate", "leads.yaml", "--json").stdout)["agents"]
     assert (agent["agent"], agent["label"], agent["sinks"]) == ("qualify", "untrusted,private", {"mail": "send"})
+
+
+TOOLS = """\
+name: leads
+nodes:
+  - id: qualify
+    type: agent
+    config:
+      model: openai/gpt-5-mini
+      prompt: "{{ inputs.lead }}"
+      tools:
+        - {function: "crm:lokup", effect: read}
+        - {function: "gone:mail", effect: send}
+        - {function: "crm:lookup", effect: read}
+        - {workflow: "refund@3", effect: write}
+        - delegate_to_agent: {agents: [reader, code_interpreter, leads]}
+  - id: each
+    type: map
+    dependencies: [qualify]
+    config:
+      over: [1]
+      node: {type: agent, config: {model: openai/gpt-5-mini, prompt: hi, available_tools: ["crm:nothing"]}}
+"""
+
+
+def test_what_agents_call_and_whom_they_delegate_to_is_looked_for_all_at_once(shell, tmp_path):
+    (tmp_path / "leads.yaml").write_text(TOOLS)
+    (tmp_path / "crm.py").write_text('def lookup(id: int) -> dict:\n    """Looks up."""\n    return {}\n')
+    found = json.loads(shell.run("validate", "leads.yaml", "--json").stdout)["problems"]
+    told = {(one["path"], one["code"], one["severity"]) for one in found if one["code"] != "unknown_model"}
+    assert told == {
+        ("nodes[0].config.tools[0].function", "bad_call", "warning"),
+        ("nodes[0].config.tools[1].function", "bad_call", "warning"),
+        ("nodes[0].config.tools[3].workflow", "unknown_workflow", "warning"),
+        ("nodes[0].config.tools[4].delegate_to_agent.agents[0]", "unknown_workflow", "warning"),
+        ("nodes[1].config.node.config.available_tools[0].function", "bad_call", "warning"),
+    }
+    by_path = {one["path"]: one["message"] for one in found}
+    assert "did you mean 'lookup'?" in by_path["nodes[0].config.tools[0].function"]
+    assert by_path["nodes[0].config.tools[1].function"].startswith("a tool of node 'qualify': no module 'gone'")
+    imported = json.loads(shell.run("validate", "leads.yaml", "--json", "--import", "crm").stdout)["problems"]
+    assert sum(one["code"] == "bad_call" for one in imported) == 3

@@ -198,7 +198,17 @@ def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], s
     doubt = steps.get(f"{id}{HAPPENED}")
     if doubt is not None and doubt["decision"] != "approve":
         return _made_by(id, tool, arguments, doubt)
-    kept = steps[id if doubt is None else f"{id}{AGAIN}"]
+    made = _made_as(id, tool, arguments, steps[id if doubt is None else f"{id}{AGAIN}"])
+    if doubt is None:
+        return made
+    told = (
+        f"{made.text}\n(It was not known whether this call had happened; a person had it made again.{_words_of(doubt)})"
+    )
+    return msgspec.structs.replace(made, text=told)
+
+
+def _made_as(id: str, tool: Tool, arguments: Any, kept: Mapping[str, Any]) -> Made:
+    """A call that was made, with what is kept of it."""
     if tool.kind in ("workflow", "delegate") and "text" not in kept:
         shown = {key: kept[key] for key in ("state", "output", "error") if kept.get(key) is not None}
         return Made(id, tool.name, arguments, text_of(shown), kept.get("state") != "completed", tool.returns)
@@ -211,12 +221,16 @@ def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], s
 
 def _made_by(id: str, tool: Tool, arguments: Any, answer: Mapping[str, Any]) -> Made:
     """A call of which nobody knew whether it happened, with what a person says became of it."""
-    data = answer.get("data")
+    data, said = answer.get("data"), _words_of(answer)
     if isinstance(data, dict) and "result" in data:
-        return Made(id, tool.name, arguments, text_of(data["result"]), label=tool.returns)
-    said = f" A person says: {cut(answer['comments'], 1_000)}" if answer.get("comments") else ""
+        text = f"{text_of(data['result'])}\n(It was not known what this call gave; a person says it was this.{said})"
+        return Made(id, tool.name, arguments, text, label=tool.returns)
     text = f"It is not known whether this call happened, and it is not made again.{said}"
     return Made(id, tool.name, arguments, text, failed=True)
+
+
+def _words_of(answer: Mapping[str, Any]) -> str:
+    return f" A person says: {cut(answer['comments'], 1_000)}" if answer.get("comments") else ""
 
 
 # -- reading a transcript from steps -----------------------------------------------------------------------------------

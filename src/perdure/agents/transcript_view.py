@@ -172,7 +172,8 @@ def _said(number: int, step: str, kept: Mapping[str, Any], drift: bool) -> Row:
 
 def _call(id: str, tool: str, arguments: Any, judged: Mapping[str, Any], steps: Mapping[str, Any], now: Open) -> Row:
     """A call with what was decided about it. An outcome of None: it is under way, or waits."""
-    answer = steps.get(f"{id}.ok") or steps.get(f"{id}{HAPPENED}")
+    doubt = steps.get(f"{id}{HAPPENED}")
+    answer = steps.get(f"{id}.ok") or doubt
     asked = (f"{id}{HAPPENED}", f"{id}.ok", id)
     row: Row = {
         "tool": tool,
@@ -186,11 +187,14 @@ def _call(id: str, tool: str, arguments: Any, judged: Mapping[str, Any], steps: 
         "decision": None,
         "decided_by": None,
         "comments": None,
+        "happened": None,
         "begun": bool(now.begun & {id, f"{id}{AGAIN}"}),
         "outcome": _outcome(id, judged, steps.get(f"{id}.ok"), steps),
     }
     if isinstance(answer, dict):
         row |= {key: answer.get(key) for key in ("decision", "decided_by", "comments")}
+    if isinstance(doubt, dict):
+        row["happened"] = {key: doubt.get(key) for key in ("decision", "decided_by", "comments")}
     return row
 
 

@@ -33,10 +33,11 @@ class Call(msgspec.Struct, frozen=True):
     what: str
     reference: str
     args: Any
+    """What it is given; UNSET: an agent's model decides that."""
 
 
 def find_calls(compiled: Compiled) -> Iterator[Call]:
-    """The functions that tasks name, except where the name is a template."""
+    """The functions that tasks and the tools of agents name, except where the name is a template."""
     draft = None if compiled.draft is None else compiled.draft.ir
     ir = compiled.ir or draft
     for node in ir.nodes if ir is not None else ():
@@ -53,8 +54,20 @@ def _calls_of(node: Node, path: str, what: str) -> Iterator[Call]:
         reference = config.get("function") if kind == "task" and isinstance(config, dict) else None
         if isinstance(reference, str) and "{{" not in reference:
             yield Call(place, name, reference, config.get("args"))
+    if node.type == "agent" and isinstance(node.config, dict):
+        yield from _tools_of(node.config, f"{path}.config", what)
     if node.item is not None and isinstance(node.config, dict) and "node" in node.config:
         yield from _calls_of(node.item, f"{path}.config.node", f"the item of {what}")
+
+
+def _tools_of(config: dict[str, Any], path: str, what: str) -> Iterator[Call]:
+    from perdure.agents.toolbox import entries_of
+    from perdure.model.problems import format_path
+
+    for place, entry in entries_of(config):
+        reference = entry.get("function") if isinstance(entry, dict) else None
+        if isinstance(reference, str) and "{{" not in reference:
+            yield Call(f"{path}.{format_path(place)}", f"a tool of {what}", reference, msgspec.UNSET)
 
 
 def folders_of(file: str) -> list[Path]:
@@ -181,6 +194,8 @@ def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
             function = functions.resolve(call.reference)
         except functions.FunctionNotFound as error:
             problems.append(_warn(f"{call.path}.function", f"{call.what}: {error.message}"))
+            continue
+        if call.args is msgspec.UNSET:
             continue
         shape = Shape(function)
         given = dict(call.args) if isinstance(call.args, dict) else {}

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from perdure.agents.own_tools import CODE, DELEGATE
+from perdure.agents.toolbox import entries_of
 from perdure.blobs import BlobDamaged, BlobMissing
 from perdure.expressions.json_schema import SchemaInvalid
 from perdure.expressions.run_inputs import apply_defaults, find_unknown
@@ -39,10 +41,13 @@ class Called(msgspec.Struct, frozen=True):
     what: str
     name: str
     inputs: Any
+    """What it is given; UNSET: an agent's model decides that."""
+    key: Path = ("workflow",)
+    """Where in the config its name stands."""
 
 
 def find_called(ir: IR) -> Iterator[Called]:
-    """The workflows that nodes, items of maps and compensators start, as far as their names are no templates."""
+    """The workflows that nodes, items of maps, compensators and the tools of agents start, as far as their names are no templates."""
     for node in ir.nodes:
         if node is not None:
             yield from _called_by(node, ("nodes", node.id), f"node '{node.id}'")
@@ -61,8 +66,25 @@ def _called_by(node: Node, path: Path, what: str) -> Iterator[Called]:
         name = given.get("workflow") if kind == "workflow" and isinstance(given, dict) else None
         if isinstance(name, str) and not has_template(name):
             yield Called(place, who, name, given.get("inputs"))
+    if node.type == "agent":
+        yield from _called_by_tools(config, (*path, "config"), what)
     if node.item is not None and "node" in config:
         yield from _called_by(node.item, (*path, "config", "node"), f"the item of {what}")
+
+
+def _called_by_tools(config: dict[str, Any], path: Path, what: str) -> Iterator[Called]:
+    for place, entry in entries_of(config):
+        given = entry if isinstance(entry, dict) else {}
+        delegates = given[DELEGATE].get("agents") if isinstance(given.get(DELEGATE), dict) else None
+        named: list[tuple[Path, Any]] = [((*place, "workflow"), given.get("workflow"))]
+        named += [
+            ((*place, DELEGATE, "agents", number), name)
+            for number, name in enumerate(delegates if isinstance(delegates, list) else ())
+            if name != CODE
+        ]
+        for key, name in named:
+            if isinstance(name, str) and not has_template(name):
+                yield Called(path, f"a tool of {what}", name, msgspec.UNSET, key)
 
 
 async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]) -> list[Problem]:
@@ -106,12 +128,12 @@ async def _look_up(called: str, tenant: str, find: Find) -> IR | None:
 
 def _stranger(called: Called) -> Problem:
     text = f"no workflow '{called.name}' is registered here; register it before that node is reached: {PUSH}"
-    return Problem(format_path((*called.path, "workflow")), None, None, "unknown_workflow", text, "warning")
+    return Problem(format_path((*called.path, *called.key)), None, None, "unknown_workflow", text, "warning")
 
 
 def _check_inputs(called: Called, child: IR) -> list[Problem]:
     schema = child.inputs_schema
-    if schema is None:
+    if schema is None or called.inputs is msgspec.UNSET:
         return []
     given = {} if called.inputs is None else called.inputs
     try:

@@ -166,10 +166,13 @@ def _judgement(call: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     rule = f" by {call['rule']}" if call["rule"] else ""
     why = f": {call['why']}" if call["why"] else ""
     yield "guard", f"{_VERDICTS[call['verdict']]}{rule}{why}{' (trifecta)' if call['trifecta'] else ''}", colour
-    if call["decision"] is not None:
-        who = f" by {_names(call['decided_by'])}" if call["decided_by"] else ""
-        said = f": {call['comments']}" if call["comments"] else ""
-        yield "people", f"{call['decision']}{who}{said}", "green" if call["decision"] == "approve" else "red"
+    doubt = call["happened"]
+    if call["decision"] is not None and doubt != {key: call[key] for key in ("decision", "decided_by", "comments")}:
+        yield "people", _answer(call["decision"], call), "green" if call["decision"] == "approve" else "red"
+    if doubt is not None:
+        again = doubt["decision"] == "approve"
+        said = "it did not happen, and is made again" if again else "it is not made again"
+        yield "nobody knew whether it happened", _answer(said, doubt), "yellow"
     if "changed" in call:
         yield "changed to", compact(call["changed"], 100_000), "yellow"
     if call["run_id"]:
@@ -177,8 +180,14 @@ def _judgement(call: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     if call["outcome"] is None:
         if call["begun"]:
             yield "begun", "its result is not known", "yellow"
-        elif call["approval_id"] and call["decision"] is None:
-            yield "waits", f"for people: {call['approval_id']}", "yellow"
+        asked = call["approval_id"] or ""
+        if asked and (call["happened"] if asked.endswith(".happened") else call["decision"]) is None:
+            yield "waits", f"for people: {asked}", "yellow"
+
+
+def _answer(decision: str, answer: dict[str, Any]) -> str:
+    who = f" by {_names(answer['decided_by'])}" if answer["decided_by"] else ""
+    return f"{decision}{who}" + (f": {answer['comments']}" if answer["comments"] else "")
 
 
 def _names(who: Any) -> str:

@@ -104,6 +104,7 @@ from perdure.client.views.session_views import Session
 from perdure.client.views.transcript_views import (
     AgentCall,
     GuardedCall,
+    Happened,
     OfferedTool,
     ToldMessage,
     Transcript,
@@ -173,6 +174,7 @@ __all__ = [
     "GraphStack",
     "GroupCount",
     "GuardedCall",
+    "Happened",
     "IssuedKey",
     "Key",
     "LetterGroup",

@@ -31,6 +31,14 @@ class OfferedTool(TypedDict):
     """The label of what it gives, such as `untrusted,public`."""
 
 
+class Happened(TypedDict):
+    """What a person said about a call that began and had no result. approve: it did not happen, and is made again."""
+
+    decision: str
+    decided_by: Any
+    comments: str | None
+
+
 class AgentCall(TypedDict):
     """A call of a tool, and what became of it."""
 
@@ -49,9 +57,11 @@ class AgentCall(TypedDict):
     run_id: str | None
     """The child run that the call started."""
     decision: str | None
-    """What people answered: approve, reject, …"""
+    """What people answered first: approve, reject, …"""
     decided_by: Any
     comments: str | None
+    happened: Happened | None
+    """What people said when nobody knew whether it had happened; null: they were not asked, or have not answered."""
     begun: bool
     """It may happen once, has begun, and has no result."""
     outcome: Literal["made", "failed", "refused"] | None
