@@ -72,11 +72,11 @@ from perdure.runtime.workflows import Workflows
 from perdure.sandbox import Sandbox
 from perdure.secrets.vault import Vault
 from perdure.settings import Settings
-from perdure.streams import Streams
+from perdure.streams import Readable, Streams
 from perdure.tempo import GRACE_SECONDS
 from perdure.transport import SharedTransport, Transport, WorkerSeen
+from perdure.transports.chunk_window import ShownStreams, Window, window_path
 from perdure.transports.local import LocalTransport
-from perdure.transports.local_streams import LocalStreams
 
 logger = logging.getLogger("perdure.engine")
 
@@ -130,7 +130,7 @@ class Engine:
         """Whether schedules fire here, and triggers start runs; asked when the engine begins to decide."""
         self.lock: HolderLock | None = None
         self.holder: HeldBy | None = None
-        self._claims_path, self._handled_path = claims, handled
+        self._claims_path, self._handled_path, self._window = claims, handled, window_path(claims)
         self._claims: Claims | None = None
         self._handled: Handled | None = None
         self._lifelines: Lifelines | None = None
@@ -243,7 +243,9 @@ class Engine:
                 self.holder = taken
                 return False
             self.lock, self.holder = taken, None
-            self.transport, self._streams = self._make_transport(), LocalStreams(self.clock)
+            shown = ShownStreams(self.clock, self._window)
+            self.transport, self._streams = self._make_transport(), shown
+            self.parts.spawn("chunks", shown.show())
             self._handled = await begin_handled(self._handled_path, self.journal, self.clock)
             self._keep_time()
             self._start(self.transport, Listener)
@@ -275,9 +277,10 @@ class Engine:
         if (time := _server_time(self.clock, self.journal)) is not None:
             self.parts.spawn("clock", time.run())
 
-    async def find_streams(self) -> Streams | None:
-        """Where chunks are on their way; None: another process has them."""
-        return (await self.connect()).streams if self.distributed else self._streams
+    async def find_streams(self) -> Readable | None:
+        """Where chunks are on their way; None: in another process, which cannot be looked into."""
+        elsewhere = None if self._window is None else Window(self._window)
+        return (await self.connect()).streams if self.distributed else self._streams or elsewhere
 
     async def _list_workers(self) -> list[WorkerSeen]:
         return await (await self.connect()).list_workers()

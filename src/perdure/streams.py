@@ -138,6 +138,14 @@ def portions(bodies: Sequence[bytes], most: int, size: int) -> Iterator[Sequence
         yield bodies[start:]
 
 
+class Readable(Protocol):
+    """What one needs who only looks on."""
+
+    async def read(self, stream: Name, edition: int, reader: str, after: int) -> Chunks | Kept | Over:
+        """As `Streams.read`."""
+        ...
+
+
 class Streams(Protocol):
     async def append(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> int:
         """Add chunks, of which the first has this number. Returns the number that is expected next: a lower one than sent says

@@ -7,7 +7,7 @@ from tests.conformance.watch import Suite, modules_of, operations_of, packages_o
 
 SUITE = Suite(__file__, "adapter", ADAPTERS)
 # Modules of transports/ that are parts of an adapter, or of another port.
-PARTS = {"queue", "local_limits", "local_streams", "envelopes"}
+PARTS = {"queue", "local_limits", "local_streams", "chunk_window", "envelopes"}
 
 
 def test_every_adapter_runs_every_case(request):

@@ -18,7 +18,7 @@ from perdure.journal import RunRecord
 from perdure.kernel.lifecycle import ENDED
 from perdure.kernel.state import Activation, State
 from perdure.service.views import get_node
-from perdure.streams import Kept, Over, Part, Streams, Superseded, portions, stream_name
+from perdure.streams import Kept, Over, Part, Readable, Superseded, portions, stream_name
 from perdure.threads import aside
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class ChunkReader:
                 yield self._pass_on(some)
                 await self._engine.clock.sleep(0)  # a piece may hold hundreds of thousands of chunks
 
-    async def _flowing(self, record: RunRecord, streams: Streams) -> AsyncGenerator[News, None]:
+    async def _flowing(self, record: RunRecord, streams: Readable) -> AsyncGenerator[News, None]:
         """What the store of chunks has, until it has no more to say. It may not know that an edition is over."""
         name = stream_name(self._run_id, self._node, self._port, record.row.tenant)
         while not self._engine.feed.closed:
