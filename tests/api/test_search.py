@@ -92,4 +92,4 @@ async def test_figures_of_a_workflow_are_those_of_its_runs(server, monkeypatch):
     [([], None, None), ([1.0], 1.0, 1.0), ([1.0, 2.0], 1.0, 2.0), ([float(n) for n in range(1, 101)], 50.0, 95.0)],
 )
 def test_half_of_the_runs_took_no_longer(took, half, most):
-    assert (workflow_stats._share(took, 0.5), workflow_stats._share(took, 0.95)) == (half, most)
+    assert (workflow_stats.share_of(took, 0.5), workflow_stats.share_of(took, 0.95)) == (half, most)

@@ -217,7 +217,11 @@ async def test_a_list_with_figures_says_what_each_is_for_and_how_its_runs_do(ser
         0,
         None,
     )
+    assert (alpha["p95_seconds"], alpha["hours"]) == (None, [0] * 24)
     assert beta["last_run_at"] > 0
+    [run] = (await server.ok("/runs?workflow=beta"))["items"]
+    assert beta["p95_seconds"] == run["ended_at"] - run["created_at"]
+    assert (sum(beta["hours"]), sum(beta["hours"][-2:])) == (1, 1)  # the hour may end while the test runs
 
 
 async def test_a_definition_is_read_as_yaml_that_registers_as_the_same_version(server):

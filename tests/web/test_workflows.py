@@ -110,3 +110,18 @@ def test_deleting_says_which_runs_prevent_it(site, page):
     dialog.get_by_role("button", name="Delete", exact=True).click()
     expect(page).to_have_url(f"{site.url}/workflows")
     assert site.client.get("/workflows/in-use").status_code == 404
+
+
+def test_the_list_says_how_long_runs_take_and_when_they_began(site, page):
+    name = register(site, "by-hour")
+    page.goto(f"{site.url}/workflows?q={name}")
+    row = page.locator("tbody tr")
+    expect(row).to_contain_text("never")
+    assert page.locator(".spark").count() == 0
+    run = site.post("/runs", {"workflow": name, "inputs": {"city": "Delft"}, "wait_seconds": 60})
+    assert run["state"] == "completed"
+    page.reload()
+    expect(row.get_by_role("img")).to_have_accessible_name("1 started in the last 24 hours, at most 1 in an hour")
+    expect(row.locator(".spark rect:not(.none)")).to_have_count(1)
+    expect(row).to_contain_text(re.compile(r"\d ms|\d s"))
+    expect(row).not_to_contain_text("none ended")

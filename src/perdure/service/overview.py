@@ -17,6 +17,7 @@ from perdure.service.dead_letters import DeadLetters
 from perdure.service.runs.runs import Runs
 from perdure.service.tenancy import Tenancy
 from perdure.service.views import View, run_summary
+from perdure.service.workflows.workflow_stats import share_of
 
 Span = Literal["1h", "24h", "7d"]
 BUCKETS: dict[Span, tuple[int, float]] = {"1h": (30, 120.0), "24h": (24, 3600.0), "7d": (28, 21_600.0)}
@@ -139,20 +140,22 @@ def _failing(ended: View, failed: View) -> list[View]:
 async def _slowest(tenancy: Tenancy, begin: float) -> tuple[list[View], bool]:
     """The workflows whose runs took longest, of the newest that ended."""
     where = RunFilter(tenant=tenancy.listed, top=True, plain=True, ended_since=begin, by_end=True)
+    took, capped = await times_by_workflow(tenancy, where)
+    items: list[View] = [
+        {"workflow": name, "ended": len(times), "p95_seconds": share_of(sorted(times), 0.95)}
+        for name, times in took.items()
+    ]
+    return sorted(items, key=lambda one: -one["p95_seconds"])[:FEW], capped
+
+
+async def times_by_workflow(tenancy: Tenancy, where: RunFilter) -> tuple[dict[str, list[float]], bool]:
+    """How many seconds runs took, of the newest that match; and whether there were more."""
     page = await tenancy.engine.journal.list_runs(where, limit=MOST_LOOKED_AT)
     took: dict[str, list[float]] = {}
     for one in page.items:
         if one.row.ended_at is not None:
             took.setdefault(one.row.workflow, []).append(one.row.ended_at - one.row.created_at)
-    items: list[View] = [
-        {
-            "workflow": name,
-            "ended": len(times),
-            "p95_seconds": sorted(times)[max(0, math.ceil(0.95 * len(times)) - 1)],
-        }
-        for name, times in took.items()
-    ]
-    return sorted(items, key=lambda one: -one["p95_seconds"])[:FEW], page.next_cursor is not None
+    return took, page.next_cursor is not None
 
 
 async def _list_open(tenancy: Tenancy) -> Page[RunRecord]:

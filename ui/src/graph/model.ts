@@ -44,6 +44,7 @@ const ENDED = new Set(["completed", "failed", "skipped", "cancelled", "upstream_
 export function fateOf(wire: Wire, nodes: ReadonlyMap<string, NodeView>): Fate {
   const source = nodes.get(wire.from);
   const target = nodes.get(wire.to);
+  if (wire.kind === "back" && (target?.visit ?? 0) > 1) return "taken"; // the loop went round
   if (!source || !ENDED.has(source.state)) return "open";
   if (source.state === "failed") return wire.kind === "failure" && target && target.visit > 0 ? "taken" : "skipped";
   if (source.state !== "completed" && source.state !== "compensated") return "skipped";

@@ -277,6 +277,7 @@ export class GraphView {
       pen.setLineDash(wire.kind === "failure" ? [5, 4] : wire.kind === "back" ? [2, 4] : []);
       pen.stroke(this.#pathOf(wire));
       if (!far) drawHead(pen, wire, colour);
+      pen.globalAlpha = 1; // words are read, whatever became of the edge
       if (this.#scale >= 0.55 && wire.label && wire.label_place)
         drawLabel(pen, wire.label, wire.label_place, this.#palette);
     }

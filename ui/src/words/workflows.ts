@@ -14,10 +14,16 @@ export const words = {
     version: "Version",
     open: "Open runs",
     failed: "Failed in 24 h",
+    took: "p95 of 24 h",
+    hours: "Started in 24 h",
     registered: "Registered",
     last: "Last run",
   },
   neverRan: "never",
+  noEnd: "none ended",
+  tookTitle: "95 of 100 runs took at most this long, of the newest that ended in the last 24 hours",
+  startedByHour: (all: number, most: number) =>
+    `${number(all)} started in the last 24 hours, at most ${number(most)} in an hour`,
   download: "YAML",
   more: "More",
   shown: (count: number, more: boolean) =>

@@ -405,6 +405,10 @@ class ListedWorkflow(Workflow, frozen=True, kw_only=True):
     open: Maybe[int | None] = UNSET
     """Runs that have not ended, children too, of the newest 10,000."""
     failed_24h: Maybe[int | None] = UNSET
+    p95_seconds: Maybe[float | None] = UNSET
+    """What 95 of 100 runs did not exceed, of those among the newest 1,000 of all workflows that ended in the last 24 hours; null where none did."""
+    hours: Maybe[list[int] | None] = UNSET
+    """How many began in each of the last 24 hours by the clock of UTC; the present one is the last."""
     last_run_at: Maybe[float | None] = UNSET
 
 

@@ -344,6 +344,10 @@ class ListedWorkflow(Workflow):
     open: NotRequired[int | None]
     """Runs that have not ended, children too, of the newest 10,000."""
     failed_24h: NotRequired[int | None]
+    p95_seconds: NotRequired[float | None]
+    """What 95 of 100 runs did not exceed, of those among the newest 1,000 of all workflows that ended in the last 24 hours; null where none did."""
+    hours: NotRequired[list[int] | None]
+    """How many began in each of the last 24 hours by the clock of UTC; the present one is the last."""
     last_run_at: NotRequired[float | None]
 
 

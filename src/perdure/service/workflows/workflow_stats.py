@@ -43,12 +43,12 @@ def _version(version: int, records: list[RunRecord]) -> View:
         "completed": states.count("completed"),
         "failed": states.count("failed"),
         "cancelled": states.count("cancelled") + states.count("rolled_back"),
-        "p50_seconds": _share(took, 0.5),
-        "p95_seconds": _share(took, 0.95),
+        "p50_seconds": share_of(took, 0.5),
+        "p95_seconds": share_of(took, 0.95),
         "last_at": max(row.created_at for row in rows),
     }
 
 
-def _share(took: list[float], share: float) -> float | None:
+def share_of(took: list[float], share: float) -> float | None:
     """The time that so large a share of the runs did not exceed."""
     return took[max(0, math.ceil(share * len(took)) - 1)] if took else None

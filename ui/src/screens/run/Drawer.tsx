@@ -105,7 +105,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
       {found.items && (
         <section>
           <h3>{text.items}</h3>
-          <Json value={found.items} />
+          <p>{sayItems(found.items as Readonly<Record<string, number>>)}</p>
         </section>
       )}
       {SPEAKING.has(found.type) && <Conversation store={store} node={node} />}
@@ -131,6 +131,10 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
       <Definition store={store} node={node} />
     </>
   );
+}
+
+function sayItems({ completed = 0, failed = 0, open = 0 }: Readonly<Record<string, number>>): string {
+  return words.run.graph.items(completed, completed + failed + open, failed);
 }
 
 /** Types of nodes that ask a model. */

@@ -79,7 +79,7 @@ function Told({ title, said, images = 0 }: { title: string; said: string; images
       <h4>
         {title} {images > 0 && <span class="soft">{text.images(images)}</span>}
       </h4>
-      <p class="said">
+      <p class="spoken">
         <Foreign text={said} />
       </p>
     </li>
@@ -96,7 +96,7 @@ function Answer({ turn }: { turn: Turn }) {
         </span>
       </h4>
       {turn.said && (
-        <p class="said">
+        <p class="spoken">
           <Foreign text={turn.said} />
         </p>
       )}
@@ -149,7 +149,7 @@ function Made({ one }: { one: Call }) {
       {one.result !== undefined && (
         <details class="fold-part">
           <summary>{text.result}</summary>
-          <p class="said">
+          <p class="spoken">
             <Foreign text={one.result} />
           </p>
         </details>

@@ -6,6 +6,7 @@ import { useLoad } from "../../api/load.ts";
 import { Command, Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { cut } from "../../kit/text.ts";
+import { shownDuration } from "../../kit/time.ts";
 import { change, go, href, place } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { words as all, number } from "../../words/en.ts";
@@ -120,6 +121,12 @@ function Table({ items }: { items: readonly Workflow[] }) {
             <th scope="col" class="right">
               {columns.failed}
             </th>
+            <th scope="col" class="right wide-only" title={words.tookTitle}>
+              {columns.took}
+            </th>
+            <th scope="col" class="wide-only">
+              {columns.hours}
+            </th>
             <th scope="col">{columns.last}</th>
             <th scope="col" class="wide-only">
               {columns.registered}
@@ -150,6 +157,10 @@ function Table({ items }: { items: readonly Workflow[] }) {
                 <td class="right number wide-only">{number(one.version)}</td>
                 <td class="right number">{shown(one.open)}</td>
                 <td class={broken ? "right number bad" : "right number"}>{shown(one.failed_24h)}</td>
+                <td class="right number wide-only">
+                  <Took seconds={one.p95_seconds} />
+                </td>
+                <td class="wide-only">{one.hours && <Spark hours={one.hours} />}</td>
                 <td>
                   {one.last_run_at ? <Moment at={one.last_run_at} /> : <span class="soft">{words.neverRan}</span>}
                 </td>
@@ -162,5 +173,45 @@ function Table({ items }: { items: readonly Workflow[] }) {
         </tbody>
       </table>
     </div>
+  );
+}
+
+/** How long runs took; undefined where the reader may not see it, null where none ended. */
+function Took({ seconds }: { seconds: number | null | undefined }) {
+  if (typeof seconds === "number") return <>{shownDuration(seconds)}</>;
+  return seconds === null ? <span class="soft">{words.noEnd}</span> : null;
+}
+
+const HIGH = 22;
+
+/** A bar an hour; the numbers are in its name. */
+function Spark({ hours }: { hours: readonly number[] }) {
+  const most = Math.max(...hours);
+  const all = hours.reduce((sum, one) => sum + one, 0);
+  if (!all) return <span class="soft">0</span>;
+  const said = words.startedByHour(all, most);
+  return (
+    <span class="spark">
+      <svg viewBox={`0 0 ${hours.length * 4} ${HIGH}`} role="img" aria-label={said}>
+        <title>{said}</title>
+        {hours.map((count, hour) => {
+          const high = count ? Math.max(2, (HIGH * count) / most) : 1;
+          return (
+            <rect
+              key={hour}
+              class={count ? "" : "none"}
+              x={hour * 4}
+              y={HIGH - high}
+              width={3}
+              height={high}
+              rx={0.6}
+            />
+          );
+        })}
+      </svg>
+      <span class="number soft" aria-hidden="true">
+        {number(all)}
+      </span>
+    </span>
   );
 }

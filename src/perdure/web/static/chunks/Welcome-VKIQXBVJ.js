@@ -1,1 +1,0 @@
-import{b as a,c as b}from"./chunk-J42PKSAR.js";import"./chunk-IKFWWKP5.js";import"./chunk-TN6YDIYF.js";import"./chunk-W776FWTY.js";import"./chunk-QWXTRVHA.js";import"./chunk-5IRO7ZNF.js";export{b as YourTurn,a as default};

@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-P4QLLUPI.js";import"./chunk-JDGWRVNF.js";import"./chunk-HQTY26SO.js";import"./chunk-WDVXE4NZ.js";import"./chunk-W776FWTY.js";import"./chunk-LZCGELCN.js";import"./chunk-QWXTRVHA.js";import"./chunk-5IRO7ZNF.js";export{c as Way,b as default,a as pathTo};
