@@ -10,7 +10,7 @@ from tests.cli.helpers import workflow
 from tests.model.test_reference import CONDITIONS, FOLDER, NODES, complete
 
 LATER = {"node_version_handover": {"unknown_type"}, "node_qualify_lead_agent": {"bad_config", "bad_call"}}
-"""A type that comes later, and a model that the operator has not named: warnings, because a worker elsewhere may have them."""
+"""A type that comes later; a model that the operator has not named and functions that are not here. Warnings: a worker elsewhere may have them."""
 
 
 def put(shell, value):
