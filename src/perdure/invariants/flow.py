@@ -83,7 +83,9 @@ def win(model: Model, loser: Act) -> None:
 # -- edges -------------------------------------------------------------------------------------------------------------
 
 
-def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: Scope, status: str) -> None:
+def resolve(
+    model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: Scope, status: str, *, again: bool = False
+) -> None:
     hop = 0 if source is None else source.hop
     scope = prefix
     if len(graph.loops[edge.target]) > edge.common:
@@ -99,7 +101,8 @@ def resolve(model: Model, graph: Graph, edge: Edge, source: Act | None, prefix: 
     act = model.get(edge.target, scope)
     if edge.source in act.edges and not new:
         streamed = edge.streams and source is not None and source.led  # when it began to yield (F1)
-        if (source is None or not source.redo) and not streamed and (edge.source, edge.target) not in model.absent:
+        known = again or streamed or (source is not None and source.redo) or (edge.source, edge.target) in model.absent
+        if not known:
             model.blame("E1", f"the edge {edge.source} -> {act.place} resolves again")
         return
     act.edges[edge.source] = status
@@ -244,7 +247,7 @@ def ended(model: Model, event: LoopEnded) -> None:
     expected = ("open",) if event.reason == "skipped" else ("closing",)
     if run.status not in expected:
         model.blame("E7", f"loop {event.node} ends ({event.reason}) while it is {run.status}")
-    run.cause = None
+    run.cause, run.failed = None, event.reason == "failed"
     if event.reason == "skipped":
         run.status = "draining"
     else:
@@ -271,7 +274,7 @@ def ended(model: Model, event: LoopEnded) -> None:
                     "E2", f"loop {event.node} takes {edge.source} -> {edge.target}, and {edge.source} has not ended"
                 )
             status = ERROR if source is not None and source.state == "failed" else TAKEN
-        resolve(model, graph, edge, source, run.scope[: edge.common], status)
+        resolve(model, graph, edge, source, run.scope[: edge.common], status, again=run.again)
 
 
 def _has_ended(model: Model, graph: Graph, edge: Edge, source: Act | None, scope: Scope) -> bool:

@@ -92,7 +92,9 @@ def _reopen_loop(model: Model, act: Act, again: dict[Key, Act], reopened: list[L
     run = model.loops.get((act.node, act.scope[:-1])) if act.scope else None
     if run is None or run.status != "ended" or act.has_route or run.iteration != act.scope[-1]:
         return
-    run.status = "open"
+    if not run.failed:
+        return
+    run.status, run.again = "open", True
     reopened.append(run)
     for other in model.acts.values():
         inside = other.scope[: len(act.scope)] == act.scope

@@ -146,6 +146,10 @@ class Loop(msgspec.Struct, kw_only=True):
     iteration: int = 1
     status: str = "open"
     cause: Key | None = None
+    failed: bool = False
+    """It ended because its looping node failed, and not in another way."""
+    again: bool = False
+    """A new generation reopened it: its exits resolve once more, also for those who keep an outcome and do not hear them."""
     members: dict[Key, None] = {}
 
 

@@ -188,6 +188,8 @@ def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation],
     run = state.loops.get((failed.node, failed.scope[:-1]))
     if run is None or run.status != "ended" or failed.route is not None or run.iteration != failed.scope[-1]:
         return
+    if failed.ended_seq > run.ended_seq:
+        return  # it had left the loop, and failed when it was done again: how a loop was left is not decided anew
     state.edit(run)
     depth = len(failed.scope)
     inside = [a for a in state.activations.values() if a.scope[:depth] == failed.scope]

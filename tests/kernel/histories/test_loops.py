@@ -68,6 +68,56 @@ def test_a_loop_that_ended_by_a_failure_goes_on_after_a_retry_with_what_that_cut
     assert run.status == "completed"
 
 
+def test_a_loop_that_was_left_is_not_left_anew_when_what_was_undone_in_it_fails() -> None:
+    goes_back = False
+    run = Run.of(
+        {"id": "x", "compensator": UNDO, "loop": {"condition": "true", "max_iterations": 3}},
+        {"id": "y", "dependencies": ["x"], "compensator": UNDO},
+        {"id": "k", "dependencies": ["x"]},
+        {"id": "z", "dependencies": ["y", "k"]},
+        on_failure={"compensate": True},
+        answers={"loop": lambda question: goes_back},
+    )
+    run.complete("x", scope=(1,))
+    run.complete("k")
+    run.complete("y")
+    run.fail("z")
+    run.complete("y", undo=True)
+    run.complete("x", scope=(1,), undo=True)
+    run.tell(c.Retry)
+    run.fail("x", scope=(1,))
+    assert (run.status, run.state_of("y")) == ("failed", "upstream_failed")
+    goes_back = True
+    run.tell(c.Retry)
+    run.complete("x", scope=(1,))  # seeds 497652 and 1184736: it went back, and `k` was led to twice
+    assert (run.state_of("x", (2,)), run.state_of("y")) == ("pending", "queued")
+    run.complete("y")
+    run.complete("z")
+    assert run.status == "completed"
+
+
+def test_a_loop_that_a_retry_reopens_is_left_again_beside_one_who_kept_an_outcome() -> None:
+    run = Run.of(
+        {"id": "h"},
+        {"id": "x", "dependencies": ["h"], "loop": again("h")},
+        {"id": "b"},
+        {"id": "k", "dependencies": ["h", "b"], "join": "any"},
+        {"id": "y", "dependencies": ["x"]},
+        {"id": "j", "dependencies": ["y"], "join": "any"},
+        answers={"loop": False},
+    )
+    run.complete("b")
+    run.complete("k")
+    run.complete("h", scope=(1,))
+    run.fail("x", scope=(1,))
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    run.complete("x", scope=(1,))  # seed 498076: the checker took the exit `h` -> `k` for a second one
+    run.complete("y")
+    run.complete("j")
+    assert run.status == "completed"
+
+
 def test_a_draining_iteration_takes_exits_of_nodes_it_had_not_reached_yet() -> None:
     run = Run.of(
         {"id": "h", "branch": {"rules": [{"condition": "true", "next_nodes": ["p"]}], "default": ["x"]}},
