@@ -85,6 +85,27 @@ async def test_a_patch_is_not_decided_with_a_definition_that_a_restore_took_away
     await ended(deciding)
 
 
+async def test_an_answer_that_wrote_nothing_does_not_rest_on_what_a_restore_took_back() -> None:
+    """Seed 472645: a patch that memory had already was acknowledged, and the restored journal did not have it (J1)."""
+    clock, store = FakeClock(), Store(4)
+    journal, first, patched = MemoryJournal(store, clock=clock), flow("a").get_ir(), flow("a", "b").get_ir()
+    for ir in (first, patched):
+        await journal.put_definition(ir.hash, "ir", irs.encode(ir))
+    coordinator = coordinator_of(journal, clock)
+    deciding = asyncio.create_task(coordinator.run())
+    start = c.Start(at=clock.now(), run_id="r", ir=first)
+    await coordinator.ask("r", lambda state: start, starts=True)
+    backup = store.copy()
+    patch = Request(kind="patch", run_id="r", ir=patched.hash)
+    assert not (await handle(coordinator, patch)).refused
+    assert not (await handle(coordinator, patch)).refused, "the same again writes nothing, and is no error"
+    store.restore(backup)
+    with pytest.raises(EngineStopped) as raised:
+        await handle(coordinator, patch)
+    assert isinstance(raised.value.__cause__, LostIncarnation)
+    await ended(deciding)
+
+
 async def _asks(coordinator: Coordinator, store: Store, asked: list[str]) -> None:
     await handle(coordinator, Request(kind="start", run_id="r", ir=flow("a").get_ir().hash))
 

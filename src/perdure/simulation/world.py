@@ -207,7 +207,9 @@ class World:
             error = error.exceptions[0]
         name = "nothing" if error is None else type(error).__name__
         self.chaos.happened(f"exit:{name}")
-        cause = error.__cause__ if isinstance(error, EngineStopped) else error
+        cause = error
+        while isinstance(cause, EngineStopped):
+            cause = cause.__cause__
         if process.trapped or (isinstance(cause, LostIncarnation) and self.rolled_back):
             return
         self.fail(Failed("exit", f"{process.life} ended: {name}: {error}"))

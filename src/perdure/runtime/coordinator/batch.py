@@ -31,6 +31,8 @@ class Batch:
         """Messages left to a later batch."""
         self.troubled = False
         """True when a store did not answer, so that the next batch should wait a little."""
+        self.proven = False
+        """Whether something was appended, so that what this process has in memory is of the database as it is now."""
         self._answers: list[Answer] = []
         self._decided: dict[str, list[Message]] = {}
 

@@ -218,8 +218,12 @@ class Coordinator:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asking.add(future)
         future.add_done_callback(self._asking.discard)
-        self.put(Asked(run_id, make, future, starts=starts, key=key, command_id=command_id))
-        return await future
+        asked = Asked(run_id, make, future, starts=starts, key=key, command_id=command_id)
+        self.put(asked)
+        answer = await future
+        if not asked.proven:
+            await self.incarnation.confirm()
+        return answer
 
     async def run(self) -> None:
         try:
@@ -355,6 +359,7 @@ class Coordinator:
             await self.publisher.publish()
             await self._acknowledge(batch)
         for asked, answer in batch.answers:
+            asked.proven = batch.proven
             if asked.future is not None and not asked.future.done():
                 asked.future.set_result(answer)
         for message in messages:
@@ -502,6 +507,7 @@ class Coordinator:
             loaded = batch.runs[commit.run_id]
             match outcome:
                 case Accepted():
+                    batch.proven = True
                     self._tell(commit, loaded)
                 case Exists():
                     batch.answer_exists(commit.run_id, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure.journal import Journal
+from perdure.runtime.parts import EngineStopped
 
 
 class LostIncarnation(Exception):
@@ -27,6 +28,13 @@ class Incarnation:
         """Raise if the database was restored: a coordinator that has nothing to write would never notice."""
         if self.number is not None:
             self.compare(await self._journal.incarnation())
+
+    async def confirm(self) -> None:
+        """Raise `EngineStopped` if an answer for which nothing was written rests on a database that was restored."""
+        try:
+            await self.check()
+        except LostIncarnation as error:
+            raise EngineStopped(f"the request was not decided: {error}") from error
 
     def compare(self, found: int) -> None:
         if found != self.number:

@@ -124,7 +124,7 @@ class TimerDue:
 class Asked:
     """A command from a person or a program. `make` is given the state that the command is decided on."""
 
-    __slots__ = ("command_id", "future", "key", "make", "notice_id", "run_id", "starts")
+    __slots__ = ("command_id", "future", "key", "make", "notice_id", "proven", "run_id", "starts")
 
     def __init__(
         self,
@@ -147,6 +147,8 @@ class Asked:
         """The notice this comes from, consumed in the commit it leads to."""
         self.command_id = command_id
         """The command of another process this comes from, answered in the commit it leads to."""
+        self.proven = False
+        """Whether an append went with the answer: without one, it may rest on what a restore took back."""
 
     @classmethod
     def for_items(cls, address: Address, at: float) -> Asked:
