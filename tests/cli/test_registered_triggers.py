@@ -168,6 +168,20 @@ def test_fire_pause_and_resume(applied):
     assert applied.json("triggers", "show", "nightly")["state"] == "active"
 
 
+@pytest.mark.slow
+def test_what_is_fired_while_the_trigger_is_paused_says_so_and_waits_for_its_resumption(applied):
+    applied.run("triggers", "pause", "nightly")
+    said = applied.run("triggers", "fire", "nightly", "-i", "day=today").stdout
+    assert said.startswith(
+        "nothing is started: nightly is paused. Item 1 waits; `perdure triggers resume nightly` starts it as "
+    )
+    again = applied.run("triggers", "fire", "nightly", "-i", "day=today").stdout
+    assert again.startswith("nothing is started: nightly is paused, and item 2 is skipped: another waits")
+    applied.run("triggers", "resume", "nightly")
+    (item,) = applied.json("triggers", "items", "nightly")["items"] or [{}]
+    assert item.get("state", "open") == "open"  # or its run has ended already
+
+
 def run_of(shell, run_id):
     found = [one for one in shell.json("runs", "list", "--tag", "trigger=nightly")["items"] if one["run_id"] == run_id]
     return shell.json("runs", "show", run_id) if found else None

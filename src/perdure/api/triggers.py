@@ -151,7 +151,7 @@ class Fire(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @routes.post("/triggers/{name}/fire", START, s.TriggerFired, needs_body=False)
 async def fire(call: Call, body: Fire) -> Any:
-    """Start a run now, by hand. With an `Idempotency-Key`, asking again is the same firing."""
+    """Start a run now, by hand; while the trigger is paused, the item is `waiting` until it is resumed. With an `Idempotency-Key`, asking again is the same firing."""
     call.noted = {"inputs": hash_of(body.inputs or {})}
     return await call.service.triggers.fire(call.path("name"), body.inputs, overlap=body.overlap, key=call.key)
 

@@ -67,6 +67,30 @@ def say_pauses(view: View) -> str:
     return "; ".join(said) + f"; `perdure triggers resume {view['name']}` lets it go on" * by_hand
 
 
+def say_fired(fired: View, trigger: View) -> str:
+    """What became of an item that was fired by hand, and what to do; `trigger` is as it was afterwards."""
+    name, number, run_id = trigger["name"], fired["number"], fired["run_id"]
+    is_paused = trigger["state"] == "paused"
+    match fired["state"]:
+        case "started" if fired["begun"]:
+            return f"{run_id} is started"
+        case "started":
+            return f"{run_id} waits for `perdure dev` or `perdure serve`"
+        case "waiting" if is_paused:
+            return f"nothing is started: {name} is paused. Item {number} waits; `perdure triggers resume {name}` starts it as {run_id}"
+        case "waiting":
+            return f"item {number} waits for its run, {run_id}"
+        case "skipped" if is_paused:
+            todo = f"`perdure triggers resume {name}` lets it go on; --overlap allow lets this one wait too"
+            return f"nothing is started: {name} is paused, and item {number} is skipped: another waits, or a run is open; {todo}"
+        case "skipped":
+            return f"item {number} is skipped: a run is open; --overlap allow starts one all the same"
+        case "parked":
+            return f"item {number} could not be started; `perdure triggers items {name} --state parked` says why"
+        case state:
+            return f"{run_id}: {state}"
+
+
 def print_trigger(view: View, address: str) -> None:
     error = view["error"]
     said = error.get("message", "") if isinstance(error, dict) else error or ""

@@ -335,29 +335,25 @@ def fire(name: str, pairs: tuple[str, ...], file: str | None, overlap: str | Non
     """Start a run of a trigger now. Inputs that are given stand in the place of those that the trigger would give.
 
     It obeys `overlap` like a moment: with `skip`, nothing is started while a run is open. --overlap says otherwise.
+    A paused trigger starts nothing, also not by hand: the item waits until the trigger is resumed.
     """
     from perdure.cli.source import read_inputs
 
     inputs = read_inputs(pairs, file)
     chosen: Any = overlap
 
-    async def work(backend: Backend) -> Any:
+    async def work(backend: Backend) -> tuple[Any, View]:
         await _get(backend, name)
-        return await backend.triggers.fire(name, inputs, overlap=chosen)
+        fired = await backend.triggers.fire(name, inputs, overlap=chosen)
+        return fired, await _get(backend, name)
 
-    view = _ask(where, work)
+    view, trigger = _ask(where, work)
     if as_json:
         print_json(view)
         return
-    said = {
-        "started": f"{view['run_id']} is started"
-        if view["begun"]
-        else f"{view['run_id']} waits for `perdure dev` or `perdure serve`",
-        "waiting": f"item {view['number']} waits for its run, {view['run_id']}",
-        "skipped": f"item {view['number']} is skipped: a run is open; --overlap allow starts one all the same",
-        "parked": f"item {view['number']} could not be started; `perdure triggers items {name} --state parked` says why",
-    }
-    echo(said.get(view["state"], f"{view['run_id']}: {view['state']}"))
+    from perdure.cli.trigger_output import say_fired
+
+    echo(say_fired(view, trigger))
     if not view["begun"] and view["state"] == "started":
         say("No process drives triggers now; the run begins when one does.")
 
