@@ -116,7 +116,7 @@ class ShownStreams(LocalStreams):
 
     async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         loop, asked = asyncio.get_running_loop(), _question(await reader.readline())
-        finding = loop.create_task(self._find_answer(asked))
+        finding = loop.create_task(self._get_answer(asked))
         leaving = loop.create_task(reader.read(1))  # nothing more is said: it ends when nobody waits any longer
         try:
             await asyncio.wait([finding, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -128,7 +128,7 @@ class ShownStreams(LocalStreams):
             leaving.cancel()
             await asyncio.gather(finding, leaving, return_exceptions=True)
 
-    async def _find_answer(self, asked: _Question) -> _Answer:
+    async def _get_answer(self, asked: _Question) -> _Answer:
         stream = Name(asked.run_id, asked.place, asked.tenant)
         try:
             found = await self.read(stream, asked.edition, "", asked.after)
