@@ -63,7 +63,7 @@ stress: tools ## every test in random order beside simulated histories, ROUNDS=3
 sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; a failure prints how to repeat it
 	@$(PY) -m perdure.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000) --start $(or $(START),0)) $(ARGS)
 
-trigger-kills: setup ## kill -9 of each process while 10,000 webhooks, 1,000 schedules and 1,000,000 rows come in; most of an hour
+trigger-kills: setup ## kill -9 of each process while 10,000 webhooks, 1,000 schedules and 1,000,000 rows come in; about 13 minutes
 	@PERDURE_TEST_LONG=1 $(PY) -m pytest -n 0 -s --timeout 0 tests/chaos/test_triggers.py $(ARGS)
 
 chaos: setup ## SECONDS=300 in which processes, servers and the network fail; SEED=123 repeats one, roughly
