@@ -4,10 +4,16 @@ import asyncio
 
 import pytest
 
+from perdure.cli.runs.details import print_node, print_run
 from perdure.cli.terminal import output
 from perdure.cli.terminal.tree import render
 from perdure.engine import Engine
+from perdure.kernel import commands as c
+from perdure.kernel.run_view import run_view
+from perdure.kernel.values import Error
+from perdure.service.views import node_with_visits
 from tests.cli.helpers import human, task, workflow
+from tests.kernel.inner_triggers import Inner
 
 
 @pytest.mark.parametrize(
@@ -179,3 +185,17 @@ def test_a_very_long_value_is_cut_on_a_terminal_only(monkeypatch, capsys):
     shown = capsys.readouterr()
     assert shown.out.count("\n") == output.MAX_LINES
     assert "902 more lines" in shown.err
+
+
+def test_a_trigger_inside_a_run_shows_what_is_parked_of_it(capsys):
+    run = Inner()
+    run.wait()
+    run.receive(items=(c.Delivered(id="x", error=Error("unreadable", "row 7")),), cursor="x")
+    print_run(run_view(run.state))
+    said = capsys.readouterr()
+    assert "1 item parked (unreadable: row 7)" in said.out
+    assert "perdure dlq list --run-id run" in said.err
+    print_node({**node_with_visits(run.state, "take"), "attempts": []})
+    said = capsys.readouterr()
+    assert "1 item parked (unreadable: row 7)" in said.out
+    assert "perdure dlq list --run-id run" in said.err

@@ -73,14 +73,20 @@ def about_view(state: State) -> dict[str, Any]:
 def _parked(state: State) -> int:
     """How many dead letters wait for an operator."""
     undone = state.activations[state.plan[-1]].undo if state.plan else None
-    return state.tally.get(N.PARKED, 0) + (undone is not None and undone.state == "parked")
+    items = 0 if state.terminal else sum(len(box.parked) for box in state.triggers.values())
+    return state.tally.get(N.PARKED, 0) + (undone is not None and undone.state == "parked") + items
 
 
 def node_view(state: State, index: int, seen: Seen = JOURNAL) -> dict[str, Any]:
     activation = find_latest(state, index)
-    if activation is None:
-        return {"state": N.PENDING.value, "visit": 0, "attempt": 0}
-    return activation_view(state, activation, seen)
+    view: dict[str, Any] = {"state": N.PENDING.value, "visit": 0, "attempt": 0}
+    if activation is not None:
+        view = activation_view(state, activation, seen)
+    box = state.triggers.get(state.name(index))
+    if box is not None and box.parked and not state.terminal:  # with its run, a letter is over
+        last = box.parked[max(box.parked)]
+        view["parked"] = {"count": len(box.parked), "error": msgspec.to_builtins(last.error)}
+    return view
 
 
 def activation_view(state: State, activation: Activation, seen: Seen = JOURNAL) -> dict[str, Any]:

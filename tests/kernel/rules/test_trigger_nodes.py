@@ -10,6 +10,7 @@ from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import continuations, outstanding, snapshot
 from perdure.kernel import effects as fx
+from perdure.kernel.run_view import about_view, run_view
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.values import Error
 from tests.kernel.driver import compiled
@@ -243,6 +244,21 @@ def test_rule_54_what_cannot_be_read_is_parked_and_may_be_taken_later():
     assert run.polls == [1]
     run.tell(c.Settle, node="take", number=1, inputs={"n": "x"}, revision=1)
     assert (run.taken(), run.stopped, run.box.parked) == (["y", "x"], [1], {})
+
+
+def test_rule_54_what_is_parked_is_shown_with_its_node_and_counted_as_dead_letters():
+    run = polling()
+    bad = [c.Delivered(id=name, error=Error("unreadable", name)) for name in ("x", "y")]
+    run.receive(items=tuple(bad), cursor="y")
+    shown = run_view(run.state)["nodes"]["take"]["parked"]
+    assert (shown["count"], shown["error"]["message"], about_view(run.state)["dlq_count"]) == (2, "y", 2)
+    run.tell(c.Settle, node="take", number=2, as_="skip", revision=1)
+    shown = run_view(run.state)["nodes"]["take"]["parked"]
+    assert (shown["count"], shown["error"]["message"], about_view(run.state)["dlq_count"]) == (1, "x", 1)
+    run.tell(c.Cancel, reason="")
+    assert run.state.terminal
+    assert "parked" not in run_view(run.state)["nodes"]["take"]
+    assert about_view(run.state)["dlq_count"] == 0
 
 
 def test_rule_54_a_large_item_stays_a_blob():

@@ -112,6 +112,14 @@ class RunPage(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class ParkedItems(View, frozen=True, kw_only=True):
+    """Items of a trigger that could not be handed over; each is a dead letter."""
+
+    count: int
+    error: Error
+    """That of the newest of them."""
+
+
 class Node(View, frozen=True, kw_only=True):
     state: NodeState
     visit: int
@@ -136,6 +144,8 @@ class Node(View, frozen=True, kw_only=True):
     """How far the handler says it is (`ctx.progress`), while the node is running."""
     route: Maybe[dict[str, Any]] = UNSET
     items: Maybe[dict[str, int]] = UNSET
+    parked: Maybe[ParkedItems] = UNSET
+    """For a node of type `trigger`: what is parked of what came."""
 
 
 class NodeItem(Node, frozen=True, kw_only=True):

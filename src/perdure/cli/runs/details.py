@@ -54,9 +54,17 @@ def print_run(view: dict[str, Any], asked: str = "") -> None:
     print_table(["node", "state", "attempt", "took", "details"], rows, flexible="details")
     if "next_nodes" in view:
         say(f"There are more nodes than these {len(rows):,}.")
+    if any("parked" in node for node in view["nodes"].values()):
+        _say_letters(view["run_id"])
     if view["outputs"] is not None:
         echo()
         print_pretty(view["outputs"])
+
+
+def _say_letters(run_id: str) -> None:
+    say(
+        f"`perdure dlq list --run-id {run_id}` lists what is parked; `perdure dlq requeue ID` lets it be taken after all."
+    )
 
 
 def print_node(view: dict[str, Any]) -> None:
@@ -67,8 +75,11 @@ def print_node(view: dict[str, Any]) -> None:
             "run": view["run_id"],
             "state": paint(view["state"]),
             "error": _error_of(view),
+            "parked": _parked_items(view),
         }
     )
+    if "parked" in view:
+        _say_letters(view["run_id"])
     print_details(view)
     if view["visits"]:
         echo()
@@ -126,6 +137,8 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
         passed = duration(system.now() - node["started_at"]) if node.get("started_at") else ""
     elif node["state"] == "held":
         details = node.get("detail") or node.get("reason", "")
+    if "parked" in node:
+        details = f"{_parked_items(node)}{'; ' * bool(details)}{details}"
     attempt = str(node["attempt"]) if node["attempt"] else ""
     if "scope" in node:
         details = f"[{'.'.join(map(str, node['scope']))}] {details}"
@@ -151,6 +164,12 @@ def _error_of(view: dict[str, Any]) -> str:
         return ""
     where = show_place(error.get("details"))
     return shorten(f"{error['code']}: {error.get('message', '')}", 300) + (f" ({where})" if where else "")
+
+
+def _parked_items(node: dict[str, Any]) -> str:
+    """What is parked of the items of a trigger inside the run, and why the newest is."""
+    parked = node.get("parked")
+    return f"{count(parked['count'], 'item')} parked ({_error_of(parked)})" if parked else ""
 
 
 def state_word(one: dict[str, Any]) -> str:

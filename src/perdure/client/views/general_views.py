@@ -84,6 +84,14 @@ class RunSummary(TypedDict):
     quarantined: NotRequired[str]
 
 
+class ParkedItems(TypedDict):
+    """Items of a trigger that could not be handed over; each is a dead letter."""
+
+    count: int
+    error: Error
+    """That of the newest of them."""
+
+
 class Node(TypedDict):
     state: NodeState
     visit: int
@@ -108,6 +116,8 @@ class Node(TypedDict):
     """How far the handler says it is (`ctx.progress`), while the node is running."""
     route: NotRequired[dict[str, Any]]
     items: NotRequired[dict[str, int]]
+    parked: NotRequired[ParkedItems]
+    """For a node of type `trigger`: what is parked of what came."""
 
 
 class NodeItem(Node):
