@@ -45,7 +45,7 @@ def fire(model: Model, act: Act) -> None:
         governing = model.governing(act.node, act.scope)
         act.graph = max(act.graph, governing)
         if (node := model.graphs[governing].nodes.get(act.node)) is not None and node.join.cancel_rest:
-            model.races.append(act.key)
+            model.races.append((act.key, governing))
 
 
 def expect(model: Model, act: Act, *allowed: str) -> None:

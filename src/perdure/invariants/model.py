@@ -225,8 +225,8 @@ class Model:
         self.late = False
         """The deadline has fired, and the run has not failed yet."""
         self.settled_seq = 0
-        self.races: list[Key] = []
-        """Joins with `cancel_rest` that were decided since the last append ended."""
+        self.races: list[tuple[Key, int]] = []
+        """Joins with `cancel_rest` that were decided since the last append ended, and the graph each was decided with."""
         self.whole: set[Key] = set()
         """Activations that have ended in this generation, with everything before them."""
         self.ending: set[Key] = set()
@@ -316,7 +316,8 @@ class Model:
         if run is None:
             graph = len(self.graphs) - 1
             if scope:
-                outer = self.loops.get((self.graph.loops[node][0], ()))
+                known = [one.loops[node] for one in self.graphs if node in one.loops]  # a patch may have removed it
+                outer = self.loops.get((known[-1][0], ()))
                 graph = outer.graph if outer is not None else graph
             run = self.loops[(node, scope)] = Loop(node=node, scope=scope, graph=graph, began=((1, graph),))
         return run

@@ -79,15 +79,15 @@ def settled(model: Model) -> None:
         model.blame("R1", "nothing is open, and the run does not complete in this append")
     if model.late and live:
         model.blame("rule 31", f"the deadline has passed and the run is {model.state}")
-    for key in model.races if live else ():
-        _losers_are_cancelled(model, model.acts[key])
+    for key, graph in model.races if live else ():
+        _losers_are_cancelled(model, model.acts[key], model.graphs[graph])
     if live:
         past.settled(model)
     model.late, model.races, model.settled_seq = False, [], model.seq
 
 
-def _losers_are_cancelled(model: Model, join: Act) -> None:
-    graph = model.graph_of(join)
+def _losers_are_cancelled(model: Model, join: Act, graph: Graph) -> None:
+    """Rule 11, by the graph that the join was decided with: a patch in the same append makes no loser."""
     taken, needed = list(join.edges.values()).count(TAKEN), graph.nodes[join.node].join.at_least
     if needed is None or taken < needed or join.state == "cancelled" or join.redo:
         return  # the join has not won

@@ -93,17 +93,15 @@ def touch(state: State, key: Key) -> None:
 # -- activations and loop runs -----------------------------------------------------------------------------------------
 
 
-def ensure_loop_run(state: State, loop: int, scope: Scope) -> LoopRun:
+def _ensure_loop_run(state: State, loops: tuple[int, ...], scope: Scope) -> LoopRun:
+    """The loop that `scope` leads to, as the definition of a node in it names the `loops` around that node, outermost first."""
+    loop = loops[len(scope)]
     run = state.loops.get((loop, scope))
     if run is None:
-        outer = state.loops.get((_outermost(state, loop), ())) if scope else None
+        outer = state.loops.get((loops[0], ())) if scope else None  # a patch may have removed `loop` since that began
         run = LoopRun(loop=loop, scope=scope, ir=outer.ir if outer is not None else len(state.irs) - 1)
         state.put(state.loops, (loop, scope), run)
     return run
-
-
-def _outermost(state: State, loop: int) -> int:
-    return state.node(loop).loops[0]
 
 
 def ensure(state: State, node: int, scope: Scope, item: int = -1) -> Activation:
@@ -122,7 +120,7 @@ def _make(state: State, key: Key, node: int, scope: Scope, item: int = -1) -> Ac
     if scope:
         definition = state.node_in(ir, node)
         for depth in range(len(scope)):
-            run = ensure_loop_run(state, definition.loops[depth], scope[:depth])
+            run = _ensure_loop_run(state, definition.loops, scope[:depth])
             if run.iteration == scope[depth]:
                 state.push(run.members, key)
         if item < 0:

@@ -124,3 +124,19 @@ def test_the_region_of_a_race_is_that_of_the_iteration_though_a_patch_removed_pa
     run.complete("h", None, (1,))
     run.complete("x", DONE, (1,))
     assert run.status == "completed"
+
+
+def test_a_loop_inside_the_iteration_under_way_begins_though_a_patch_removed_it() -> None:
+    def nested(*inner: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        return (node("h"), *inner, node("x", *(one["id"] for one in inner or (node("h"),)), loop=again("h")))
+
+    run = start(*nested(node("i", "h", loop=again("i"))))
+    assert not patch(run, *nested())
+    run.complete("h", None, (1,))
+    run.complete("i", AGAIN, (1, 1))
+    run.complete("i", DONE, (1, 2))
+    run.complete("x", AGAIN, (1,))
+    run.complete("h", None, (2,))
+    assert (run.state_of("i", (2, 1)), run.state_of("x", (2,))) == ("pending", "queued")
+    run.complete("x", DONE, (2,))
+    assert run.status == "completed"

@@ -66,3 +66,16 @@ def test_what_was_skipped_for_want_of_what_it_requires_wins_no_race():
     run.complete("b")  # in one append, as that of a node that is executed inline
     assert (run.state_of("j"), run.state_of("d")) == ("skipped", "queued")
     assert begun + [found for event in run.journal[after:] for found in checker.feed(event)] + checker.settle() == []
+
+
+def test_a_patch_in_the_append_in_which_a_race_is_won_makes_no_loser():
+    """`slow` leads elsewhere too when `z` wins; that it leads only to `z` after the patch changes nothing."""
+    race = (node("fast"), node("slow"), node("z", "fast", "slow", join={"at_least": 1, "cancel_rest": True}))
+    run = start(*race, node("other", "slow"))
+    after = len(run.journal)
+    run.complete("fast")
+    run.tell(c.Patch, ir=compiled(*race))
+    assert (run.refused, run.state_of("slow"), run.state_of("z")) == (None, "queued", "queued")
+    checker = Checker(run.state.library)
+    begun = [found for event in run.journal[:after] for found in checker.feed(event)] + checker.settle()
+    assert begun + [found for event in run.journal[after:] for found in checker.feed(event)] + checker.settle() == []
