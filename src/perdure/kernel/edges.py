@@ -187,10 +187,10 @@ def uncount(state: State, activation: Activation, source: int) -> None:
     if source in activation.forgiven:
         activation.forgiven = tuple(one for one in activation.forgiven if one != source)
     if activation.refused:
-        activation.refused = _is_refused(state, activation)  # another one may have been skipped too
+        activation.refused = is_refused(state, activation)  # another one may have been skipped too
 
 
-def _is_refused(state: State, activation: Activation) -> bool:
+def is_refused(state: State, activation: Activation) -> bool:
     """Whether a required dependency was skipped, and not because it lost to this node (rule 7)."""
     ir = governing_ir(state, activation)
     edges, unforgiven = state.irs[ir].edges, activation.edges.keys() - activation.forgiven
@@ -364,7 +364,7 @@ def forgive_losers(state: State, loser: Activation) -> None:
         if not edge.required or needed is None or winner is None or winner.fired or winner.taken < needed:
             continue
         state.edit(winner).forgiven = (*winner.forgiven, loser.node)
-        winner.refused = _is_refused(state, winner)
+        winner.refused = is_refused(state, winner)
 
 
 def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure.kernel import asked_people, guards
-from perdure.kernel.edges import latest, loosen, resolve, touch, touch_entries, uncount, went_aside
+from perdure.kernel.edges import is_refused, latest, loosen, resolve, touch, touch_entries, uncount, went_aside
 from perdure.kernel.generations import in_order, may_run_again
 from perdure.kernel.lifecycle import ENDED, ERROR, FAILED, SKIPPED, TAKEN, IntegrityError, NodeState
 from perdure.kernel.state import Activation, State, key_of
@@ -50,6 +50,7 @@ def install(state: State, ir_hash: str, *, mends: bool = False) -> None:
         for source in sorted(activation.edges):
             if (source, activation.node) not in after:
                 uncount(state, activation, source)
+        activation.refused = is_refused(state, activation)  # the new definition says what it requires
         touch(state, activation.key)
     touch_entries(state)
 

@@ -589,3 +589,14 @@ def test_rule_39_a_new_edge_into_a_node_behind_a_pending_approval_does_not_lead_
     assert run.refused.code == "patch_refused"
     run.vote(approval, "reject")
     assert run.state_of("pay") == "skipped"
+
+
+def test_rule_39_what_a_patch_requires_counts_though_it_was_skipped_before():
+    """The edge of `s` was resolved when nothing was required: the join was judged by what it required then."""
+    chosen, slow = node("a", branch=pick(["x"], ["s"])), node("slow")
+    run = start(chosen, node("x"), node("s"), slow, node("j", "s", "slow"))
+    run.complete("a", {"rule": 0})
+    patch(run, chosen, node("x"), node("s"), slow, node("j", {"node": "s", "required": True}, "slow"))
+    assert run.refused is None
+    run.complete("slow")
+    assert run.state_of("j") == "skipped"
