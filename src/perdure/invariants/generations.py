@@ -33,6 +33,7 @@ def retried(model: Model, event: e.RunRetried) -> None:
         graph = model.graphs[run.graph] if run.scope else model.graph
         for edge in graph.exits.get(run.node, ()):
             _forget(model, graph, edge, run.scope[: edge.common], again, closed=False)
+    _go_on(model, again)
     for run in model.loops.values():
         if run.status == "closing" and run.cause in again:
             run.status, run.cause = "open", None
@@ -104,6 +105,19 @@ def _reopen_loop(model: Model, act: Act, again: dict[Key, Act], reopened: list[L
                 again[other.key] = other
             elif other.state == "completed" and not other.has_route and other.item is None:
                 other.routed = False
+
+
+def _go_on(model: Model, again: dict[Key, Act]) -> None:
+    """Reopen loops that ended because their looping node was skipped, where that is undecided again (rule 18)."""
+    while True:
+        drained = [run for run in model.loops.values() if run.status == "draining"]
+        run = next((run for run in drained if (run.node, (*run.scope, run.iteration), None) in again), None)
+        if run is None:
+            return
+        run.status, run.again = "open", True
+        graph = model.graphs[run.graph] if run.scope else model.graph
+        for edge in graph.exits.get(run.node, ()):
+            _forget(model, graph, edge, run.scope[: edge.common], again, closed=False)
 
 
 def _make_ready(act: Act) -> None:

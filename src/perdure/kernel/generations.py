@@ -49,6 +49,10 @@ def reopen(state: State) -> None:
             _forget_edges(state, activation, again)
     for run in reopened:
         _forget_exits(state, run, again)
+    while (unskipped := _find_unskipped(state, again)) is not None:
+        state.edit(unskipped)
+        unskipped.status, unskipped.ended_seq = "open", 0
+        _forget_exits(state, unskipped, again)
     for run in state.loops.values():
         if run.status == "closing" and run.cause in again:  # the way of its cause is undecided again
             state.edit(run)
@@ -202,6 +206,14 @@ def _reopen_loop(state: State, failed: Activation, again: dict[Key, Activation],
             again[member.key] = member
         elif member.state is N.COMPLETED and member.route is None and member.item < 0:
             state.edit(member).routed = False  # kept while the iteration closed; now it goes on
+
+
+def _find_unskipped(state: State, again: dict[Key, Activation]) -> LoopRun | None:
+    """A loop that ended because its looping node was skipped (rule 18), where that is undecided again."""
+    for run in state.loops.values():
+        if run.status == "draining" and key_of(run.loop, (*run.scope, run.iteration)) in again:
+            return run
+    return None
 
 
 def make_ready(state: State, activation: Activation) -> None:

@@ -234,3 +234,40 @@ def test_a_head_whose_required_dependency_was_skipped_runs_when_its_loop_brings_
         run.complete(name, scope=(2,))
     run.complete("z")
     assert run.status == "completed"
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["skipped", "kept"])
+def test_a_loop_whose_looping_node_was_skipped_goes_on_when_a_retry_runs_it_after_all(kept: bool) -> None:
+    """Its end had skipped what comes after it; one who has an outcome by another way keeps that (seed 465400)."""
+    rule, goes_back = 1, True
+    after = {"id": "y", "dependencies": ["x", "b"], "join": "any"} if kept else {"id": "y", "dependencies": ["x"]}
+    run = Run.of(
+        {"id": "h", "compensator": UNDO, "branch": pick(["x", "o"], ["o"])},
+        {"id": "o", "compensator": UNDO},
+        {"id": "x", "dependencies": [{"node": "h", "required": True}, "o"], "loop": again("h")},
+        {"id": "b"},
+        after,
+        {"id": "f"},
+        on_failure={"compensate": True},
+        answers={"loop": lambda question: goes_back, "branch": lambda question: question.need.rule == rule},
+    )
+    run.complete("b")
+    if kept:
+        run.complete("y")
+    run.complete("h", scope=(1,))
+    assert (run.state_of("x", (1,)), run.state_of("y")) == ("skipped", "completed" if kept else "skipped")
+    run.complete("o", scope=(1,))
+    run.fail("f")
+    for name in ("o", "h"):
+        run.complete(name, scope=(1,), undo=True)
+    assert run.status == "failed"
+    rule = 0
+    run.tell(c.Retry)
+    for iteration in (1, 2):
+        for name in ("h", "o", "x"):
+            goes_back = iteration == 1
+            run.complete(name, scope=(iteration,))
+    if not kept:
+        run.complete("y")
+    run.complete("f")
+    assert (run.status, run.state_of("y")) == ("completed", "completed")
