@@ -4,9 +4,10 @@ import asyncio
 from typing import Any
 
 from perdure.clock import system
+from perdure.errors import StoreUnavailable
 from perdure.expressions.errors import NeedsStore
 from perdure.runtime.coordinator.cache import Cache
-from perdure.runtime.coordinator.fetcher import Fetched, Fetcher
+from perdure.runtime.coordinator.fetcher import AT_ONCE, Fetched, Fetcher
 from perdure.runtime.coordinator.messages import TimerDue
 
 
@@ -28,6 +29,68 @@ async def test_what_waits_for_something_whose_fetching_was_cancelled_is_not_forg
     try:
         assert await asyncio.wait_for(back.get(), 10) is message
         assert (len(fetcher), len(tries)) == (0, 2)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_what_waits_for_something_whose_fetching_was_cancelled_before_it_began_is_not_forgotten():
+    """R2, seed 126479: a task that is cancelled before its first step runs nothing, so it cannot say what it leaves."""
+    back: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def store(tenant: str, need: NeedsStore) -> Fetched:
+        return Fetched(True)
+
+    fetcher = Fetcher({NeedsStore: store}, Cache(1000), back.put_nowait, system)
+    message = TimerDue("r1", "deadline", 0.0)
+    fetcher.set_aside(message, NeedsStore("cas://x", b"{}"))
+    before = asyncio.all_tasks()
+    running = asyncio.create_task(fetcher.run())
+    try:
+        await asyncio.sleep(0)  # `run` has made the task of the fetch, which has not begun
+        (fetching,) = asyncio.all_tasks() - before - {running}
+        fetching.cancel()
+        assert await asyncio.wait_for(back.get(), 10) is message
+        assert len(fetcher) == 0
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_fetches_that_were_cancelled_in_a_pause_do_not_let_more_run_side_by_side():
+    """Each gave back a slot that it did not have."""
+    pauses: list[asyncio.Task[None]] = []
+    all_pause = asyncio.Event()
+    running_now, most = 0, 0
+    back: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def store(tenant: str, need: NeedsStore) -> Fetched:
+        nonlocal running_now, most
+        task = asyncio.current_task()
+        assert task is not None
+        if len(pauses) < AT_ONCE:
+            pauses.append(task)
+            if len(pauses) == AT_ONCE:
+                all_pause.set()
+            raise StoreUnavailable("not now")
+        running_now += 1
+        most = max(most, running_now)
+        for _ in range(20):  # all that may run beside it begins meanwhile
+            await asyncio.sleep(0)
+        running_now -= 1
+        return Fetched(True)
+
+    fetcher = Fetcher({NeedsStore: store}, Cache(1000), back.put_nowait, system)
+    for number in range(4 * AT_ONCE):
+        fetcher.set_aside(TimerDue(f"r{number}", "deadline", 0.0), NeedsStore(f"cas://{number}", b"{}"))
+    running = asyncio.create_task(fetcher.run())
+    try:
+        await all_pause.wait()
+        for task in pauses:
+            task.cancel()
+        for _ in range(4 * AT_ONCE):
+            await asyncio.wait_for(back.get(), 10)
+        assert most == AT_ONCE
     finally:
         running.cancel()
         await asyncio.wait([running])

@@ -1,4 +1,4 @@
-"""How many tasks of a queue are published: what workers say of their slots is believed as far as they prove it."""
+"""What the roster makes of the workers it sees: how many of their slots it believes, and which nodes are held for one."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,11 +7,13 @@ import msgspec
 import pytest
 
 from perdure.clock import system
+from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
 from perdure.runtime.coordinator.roster import LEAST_WINDOW, UNPROVEN_SLOTS, Roster
 from perdure.transport import MOST_SLOTS, QueueSeen, WorkerBeat, WorkerSeen
 from tests.attack.marks import attack
+from tests.kernel.driver import Run
 
 
 class Workers:
@@ -91,3 +93,29 @@ def test_a_beat_with_more_slots_than_a_worker_may_have_is_refused(slots):
     said = msgspec.json.encode({"worker": "liar", "slots": slots})
     with pytest.raises(msgspec.ValidationError, match="slots"):
         msgspec.json.decode(said, type=WorkerBeat)
+
+
+async def test_a_node_whose_worker_came_while_the_run_was_paused_is_sent_after_the_resume():
+    """R2, seed 1261699: a release that finds the run paused does nothing, and after the resume none came any more."""
+    run = Run.of({"id": "a", "config": {"function": "f"}})
+    workers = Workers()
+    roster, _ = make_roster(workers)
+    asked: list[Any] = []
+    coordinator: Any = roster._coordinator
+    coordinator.put = asked.append
+    coordinator.share = SimpleNamespace(holds=lambda run_id: True)
+    coordinator.renderer = SimpleNamespace(function_of=lambda type_, config: "")
+
+    def tell(kind: type[c.Command], **fields: Any) -> None:
+        roster.note(run.state, list(run.tell(kind, **fields).events))
+
+    tell(c.HoldBack, address=run.state.address(run.get("a")))
+    tell(c.Pause)
+    workers.beats.append(WorkerBeat("w", types=("task",)))
+    for expected in ("held", "queued"):
+        await roster.look()
+        for message in asked:
+            run.do(message.make(run.state))
+        assert run.state_of("a") == expected
+        asked.clear()
+        tell(c.Resume)

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -119,19 +120,17 @@ class Fetcher:
                 while not self._queue:
                     self._wake.clear()
                     await self._wake.wait()
-                await slots.acquire()
-                group.create_task(self._fetch(self._queue.popleft(), slots))
+                key = self._queue.popleft()
+                group.create_task(self._fetch(key, slots)).add_done_callback(partial(self._over, key))
 
-    async def _fetch(self, key: Key, slots: asyncio.Semaphore) -> None:
-        need = self._wanted[key]
-        try:
-            found = await self._insist(key[0], need, slots)
-        except asyncio.CancelledError:
+    def _over(self, key: Key, fetching: asyncio.Task[None]) -> None:
+        """Called however a fetch ended, also if it was cancelled before it began."""
+        if fetching.cancelled():
             self._queue.append(key)  # if `run` goes on, the messages that wait for it would otherwise wait for ever
             self._wake.set()
-            raise
-        finally:
-            slots.release()
+
+    async def _fetch(self, key: Key, slots: asyncio.Semaphore) -> None:
+        found = await self._insist(key[0], self._wanted[key], slots)
         del self._wanted[key]
         if found.size < 0:
             self._cache.add_passing(key, found.content)
@@ -146,7 +145,8 @@ class Fetcher:
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await self._sources[type(need)](tenant, need)
+                async with slots:  # while this fetch pauses, others may have their turn
+                    return await self._sources[type(need)](tenant, need)
             except (StoreUnavailable, SandboxUnavailable) as error:
                 logger.warning("%s: %s; trying again in %.2f s", need.code, error, pause)
             except (BlobMissing, BlobDamaged, InvalidBlobRef) as error:
@@ -154,9 +154,7 @@ class Fetcher:
             except Exception as error:  # whatever one fetch does, the others go on (X34)
                 logger.exception("%s of %s failed", need.code, need.key)
                 return Fetched(Lost("fetch_failed", f"{type(error).__name__}: {error}"))
-            slots.release()  # while this fetch pauses, others may have their turn
             await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
-            await slots.acquire()
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
-from perdure.kernel.events import NodeHeld
+from perdure.kernel.events import NodeHeld, RunResumed
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.coordinator import Coordinator
@@ -75,8 +75,9 @@ class Roster:
                 self._out[task.task_id] = Need(task.queue, task.type, task.function)
 
     def note(self, state: State, events: list[Any]) -> None:
-        """Take note of nodes that were held by events that became durable."""
-        if any(isinstance(event, NodeHeld) for event in events):
+        """Take note of nodes that are held, after events that became durable: those that hold one, and the end of a pause,
+        during which a release does nothing."""
+        if any(isinstance(event, NodeHeld | RunResumed) for event in events):
             self._note_held(state)
 
     def count_held(self) -> dict[str, int]:
