@@ -17,8 +17,8 @@ from perdure.simulation.plan import WAITS_FROM, make_plan
 from perdure.simulation.wait_world import WaitWorld, make_world
 
 
-def play(seed: int) -> Any:
-    world = make_world(make_plan(WAITS_FROM + seed))
+def play(seed: int, **other: Any) -> Any:
+    world = make_world(msgspec.structs.replace(make_plan(WAITS_FROM + seed), **other))
     assert isinstance(world, WaitWorld)
     return world.run()
 
@@ -71,12 +71,8 @@ def test_a_wait_that_misses_or_repeats_something_is_noticed(
     plant: Any, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    told: set[str] = set()
-    for seed in (5, 9, 32, 54, 4, 6, *range(60, 120)):
-        told |= {failure.rule for failure in play(seed).failures}
-        if told:
-            break
-    assert by in told
+    seeds = (5, 9, 32, 54, 4, 6, *range(60, 120))
+    assert any(by in {failure.rule for failure in play(seed).failures} for seed in seeds)
 
 
 @pytest.mark.slow
@@ -89,4 +85,6 @@ def test_a_look_that_forgets_the_runs_taken_over_during_it_is_noticed(monkeypatc
         self._taken = taken
 
     monkeypatch.setattr(TopicReader, "_tell", tell)
-    assert "R2" in {failure.rule for failure in play(10362).failures}
+    # With a slow journal looks take long; still one history in some 450 comes to it. The first ones did when they were tried.
+    seeds = (411, 1118, 1232, *range(1500))
+    assert any("R2" in {failure.rule for failure in play(seed, journal_seconds=0.3).failures} for seed in seeds)

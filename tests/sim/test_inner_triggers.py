@@ -65,11 +65,10 @@ def _an_old_poll_counts(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "seeds", "by"),
-    [(_items_not_carried_over, (7, 0, 1, 2), "rule 54"), (_an_old_poll_counts, (32, 33, 34), "TG8")],
+    [(_items_not_carried_over, range(60), "rule 54"), (_an_old_poll_counts, range(1_000_000, 1_000_300), "TG8")],
 )
 def test_a_trigger_that_loses_or_repeats_something_is_noticed(
-    plant: Any, seeds: tuple[int, ...], by: str, monkeypatch: pytest.MonkeyPatch
+    plant: Any, seeds: range, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    told = {failure.rule for seed in seeds for failure in play(seed).failures}
-    assert by in told
+    assert any(by in {failure.rule for failure in play(seed).failures} for seed in seeds)
