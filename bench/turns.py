@@ -4,7 +4,8 @@ Each tree has one process with an engine on a database of its own. They take tur
 else the machine does hits both alike, and what counts is processor time, of all threads. The table has the least of each and the
 middle of the ratios, pair by pair. Two runs of one tree differ by up to 8 %: a change of less than that needs more turns.
 
-Both run in this environment, and so must need the same packages. `OTHER` may be a commit that has `bench/scenarios.py` as this one does.
+Both run in this environment, and so must need the same packages. `OTHER` may be any commit since d6becf2: what older ones spell `_open` is
+`open_engine` here, and so on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 AT_ONCE = 500
 TURNS = 10
@@ -69,26 +71,33 @@ def _ask(other: subprocess.Popen[str], kind: str) -> float:
     return float(json.loads(other.stdout.readline()))
 
 
+def find_function(module: object, name: str) -> Any:
+    """A function of a tree's `bench/scenarios.py`, as this commit spells it or as d6becf2 did."""
+    spellings = ("open_engine" if name == "open" else name, f"_{name}")
+    return next(found for one in spellings if (found := getattr(module, one, None)) is not None)
+
+
 async def take_turns() -> None:
     """One tree: measure what each line of the input names, and answer with processor time in µs."""
     from bench import scenarios  # of the tree that this process is about
     from bench.work import task
 
     with tempfile.TemporaryDirectory(prefix="perdure-turns-") as folder:
-        engine = await scenarios.open_engine(Path(folder))
+        open_engine, register, run_all = (find_function(scenarios, name) for name in ("open", "register", "run_all"))
+        engine = await open_engine(Path(folder))
         diamond = [task("a"), task("b", "a"), task("c", "a"), task("d", "b", "c")]
         chain = [task("n000")] + [task(f"n{i:03}", f"n{i - 1:03}") for i in range(1, 100)]
         work = {
-            "diamond": (await scenarios.register(engine, "diamond", diamond), AT_ONCE, 4),
-            "chain": (await scenarios.register(engine, "chain", chain), 1, 100),
+            "diamond": (await register(engine, "diamond", diamond), AT_ONCE, 4),
+            "chain": (await register(engine, "chain", chain), 1, 100),
         }
         for kind, (ir, _, _) in work.items():  # what is made once is not counted
-            await scenarios.run_all(engine, ir, 1, f"first-{kind}-")
+            await run_all(engine, ir, 1, f"first-{kind}-")
         for number, line in enumerate(sys.stdin):  # it waits without taking processor time from the other
             ir, count, nodes = work[line.strip()]
             gc.collect()
             before = time.process_time()
-            await scenarios.run_all(engine, ir, count, f"{number}-")
+            await run_all(engine, ir, count, f"{number}-")
             print(json.dumps((time.process_time() - before) / count / nodes * 1e6), flush=True)
         await engine.close()
 

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 from bench import __main__ as bench
-from bench import figures
+from bench import figures, scenarios
 from bench.chart import draw
+from bench.turns import find_function
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,3 +76,12 @@ def test_turns_need_another_tree(capsys, tmp_path):
     assert bench.main(["turns"]) == 2
     assert bench.main(["turns", str(tmp_path)]) == 2
     assert "another checkout" in capsys.readouterr().err
+
+
+def test_turns_find_the_functions_of_an_older_tree_under_their_older_names():
+    names = ("open", "register", "run_all")
+    older = SimpleNamespace(_open=1, _register=2, _run_all=3)
+    newer = SimpleNamespace(open_engine=4, register=5, run_all=6, _open=7)
+    assert [find_function(older, name) for name in names] == [1, 2, 3]
+    assert [find_function(newer, name) for name in names] == [4, 5, 6]
+    assert find_function(scenarios, "open") is scenarios.open_engine
