@@ -198,9 +198,11 @@ def test_backfill_makes_up_for_the_past_one_after_the_other(applied):
 
 @pytest.mark.slow
 def test_what_is_parked_is_listed_with_the_reason_and_settled(anywhere):
-    needs = REPORT.replace("nodes", "inputs: {type: object, required: [id]}\nnodes").replace("report", "strict")
-    anywhere.run("workflows", "push", write(anywhere, needs, "strict.yaml"))
+    loose = REPORT.replace("report", "strict")
+    needs = loose.replace("nodes", "inputs: {type: object, required: [id]}\nnodes")
+    anywhere.run("workflows", "push", write(anywhere, loose, "strict.yaml"))
     anywhere.run("triggers", "apply", write(anywhere, TRIGGERS.replace("report", "strict").replace("nightly", "parks")))
+    anywhere.run("workflows", "push", write(anywhere, needs, "strict.yaml"))
     assert anywhere.json("triggers", "fire", "parks", "--overlap", "allow")["state"] == "parked"
     listed = anywhere.run("triggers", "items", "parks", "--state", "parked")
     assert "invalid_inputs" in listed.stdout
@@ -216,6 +218,28 @@ def test_what_is_parked_is_listed_with_the_reason_and_settled(anywhere):
     assert "no parked item 2" in anywhere.run("triggers", "discard", "parks", "2", code=1).stderr
     for name in ("parks", "orders"):
         anywhere.run("triggers", "delete", name)
+
+
+@pytest.mark.slow
+def test_of_several_triggers_those_that_are_refused_are_shown_at_their_lines_and_the_others_applied(anywhere):
+    needs = REPORT.replace("nodes", "inputs: {type: object, required: [id]}\nnodes").replace("report", "needs")
+    anywhere.run("workflows", "push", write(anywhere, needs, "needs.yaml"))
+    listed = "".join(
+        f"- {{name: {name}, workflow: needs, schedule: {{every: 1h}}, inputs: {inputs}}}\n"
+        for name, inputs in (("first", "{a: 1}"), ("second", "{id: 1}"), ("third", "{b: 1}"))
+    )
+    applied = anywhere.run("triggers", "apply", write(anywhere, listed, "several.yaml"), code=2)
+    assert applied.stdout.startswith("trigger second is new")
+    assert "not applied: first, third" in applied.stderr
+    assert re.findall(r"several.yaml:(\d+):\d+: error: trigger '(\w+)'", applied.stderr) == [
+        ("1", "first"),
+        ("3", "third"),
+    ]
+    assert "several.yaml: 2 errors" in applied.stderr
+    as_json = anywhere.run("triggers", "apply", str(anywhere.folder / "several.yaml"), "--json", code=2)
+    assert "there is no 'id'" in json.loads(as_json.stderr)["error"]["message"]
+    assert [one["name"] for one in anywhere.json("triggers", "list")["items"]] == ["second"]
+    anywhere.run("triggers", "delete", "second")
 
 
 OWN = REPORT.replace("report", "owner") + "triggers:\n  - {name: mine, schedule: {every: 1h}}\n"

@@ -138,18 +138,22 @@ def triggering(ask, name="kept-yearly", **more):
     return Asked("", do, about=name, changes=True, apart=OF_A_TRIGGER)
 
 
-STRICT = {"name": "kept-strict", "nodes": KINDS["waits"], "inputs": {"type": "object", "required": ["id"]}}
+STRICT = {
+    "name": "kept-strict",
+    "nodes": KINDS["waits"],
+    "inputs": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+}
 
 
 def parking(ask):
-    """An operation on an item that could start no run: it was fired without what its workflow needs."""
+    """An operation on an item that could start no run: it was fired with what its workflow does not take."""
 
     async def do(on, about):
         number = 7
         if about != NOWHERE:
             await on.workflows.register(STRICT)
-            await on.triggers.apply({**TRIGGER, "name": about, "workflow": "kept-strict"})
-            number = (await on.triggers.fire(about, {}, overlap="allow"))["number"]
+            await on.triggers.apply({**TRIGGER, "name": about, "workflow": "kept-strict", "inputs": {"id": 1}})
+            number = (await on.triggers.fire(about, {"id": "one"}, overlap="allow"))["number"]
         return await ask(on, about, number)
 
     return Asked("", do, about="kept-parking", changes=True, apart=OF_A_TRIGGER)

@@ -117,9 +117,9 @@ def _check(compiled: Compiled, data: bytes | None = None, kind: Any = None) -> C
     problems = find_more_problems(compiled, installed())
     if has_triggers(compiled):
         from perdure.clock import system
-        from perdure.triggers import declarations
+        from perdure.nodes.given_inputs import find_trigger_problems
 
-        problems += declarations.find_problems(compiled, system.now())
+        problems += find_trigger_problems(compiled, system.now())
     return joined(compiled, problems if data is None else place(problems, data, kind))
 
 

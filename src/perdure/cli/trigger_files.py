@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,12 @@ class TriggerFile(msgspec.Struct, frozen=True):
     """Each as `perdure.model.triggers.Trigger`, loaded late."""
     written: tuple[Any, ...]
     """The same as data, each with its workflow, as a request holds it."""
+    places: tuple[Any, ...]
+    """The path of each in the file."""
+    text: str
+    kind: Any = None
+    """The format of the text; None for Python, whose triggers are known by the `lines` that declare them."""
+    lines: tuple[int, ...] = ()
 
 
 def read_triggers(file: str) -> TriggerFile:
@@ -37,7 +44,7 @@ def read_triggers(file: str) -> TriggerFile:
     _show(shown, data.decode(errors="replace"), found.problems, broken=not found.triggers)
     if not found.triggers:
         raise click.UsageError(f"{shown} is a workflow without triggers; it has no key 'triggers'")
-    return TriggerFile(shown, found.triggers, found.written)
+    return TriggerFile(shown, found.triggers, found.written, found.places, data.decode(errors="replace"), kind)
 
 
 def _read_python(file: str) -> TriggerFile | None:
@@ -59,12 +66,13 @@ def _read_python(file: str) -> TriggerFile | None:
     found = read_data([one.definition() for one in declared], system.now())
     path = Path(file.partition(".py")[0] + ".py")
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    problems = tuple(_place(problem, [one.line for one in declared]) for problem in found.problems)
+    lines = tuple(one.line for one in declared)
+    problems = tuple(_place(problem, lines) for problem in found.problems)
     _show(file, text, problems, broken=not found.triggers)
-    return TriggerFile(file, found.triggers, found.written)
+    return TriggerFile(file, found.triggers, found.written, found.places, text, lines=lines)
 
 
-def _place(problem: Problem, lines: list[int]) -> Problem:
+def _place(problem: Problem, lines: tuple[int, ...]) -> Problem:
     """The problem at the line that declares its trigger."""
     number = problem.path.partition("]")[0].removeprefix("[")
     return msgspec.structs.replace(problem, line=lines[int(number)]) if number.isdecimal() else problem
@@ -81,6 +89,24 @@ def _show(shown: str, text: str, problems: tuple[Problem, ...], *, broken: bool)
     if broken and errors:
         say(f"{shown}: {count(problems)}")
         leave(ExitCode.USAGE)
+
+
+def show_refused(file: TriggerFile, refused: Mapping[int, Sequence[Problem]]) -> None:
+    """Show why a database or a server refused triggers of a file, by their number in it: everything at once, each at its line. Ends the
+    command."""
+    from perdure.model.placement import place
+    from perdure.model.problems import format_path
+
+    problems = []
+    for number, found in refused.items():
+        prefix = format_path(file.places[number])
+        for one in found:
+            dot = "." * bool(prefix and one.path and not one.path.startswith("["))
+            problems.append(msgspec.structs.replace(one, path=f"{prefix}{dot}{one.path}"))
+    placed = tuple(_place(one, file.lines) for one in problems) if file.lines else place(problems, file.text, file.kind)
+    if not click.get_current_context().params.get("as_json"):
+        say(f"not applied: {', '.join(file.triggers[number].name for number in refused)}")
+    _show(file.name, file.text, placed, broken=True)
 
 
 def choose_trigger(file: TriggerFile, name: str | None) -> Trigger:

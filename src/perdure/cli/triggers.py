@@ -95,29 +95,43 @@ def apply(file: str, where: Where, as_json: bool) -> None:
     declares them; - reads standard input.
 
     A changed trigger gets its next revision; an unchanged one stays as it is. What is not in FILE is left alone.
+
+    Inputs that are written out must fit the workflow. A trigger that is refused holds up no other; exit code 2 then.
     """
-    from perdure.cli.trigger_files import read_triggers
+    from perdure.cli.refusals import refused_for
+    from perdure.cli.trigger_files import read_triggers, show_refused
+    from perdure.errors import PerdureError
 
     found = read_triggers(file)
     if _only_schedules():
         for one in found.triggers:
             _check({"name": one.name, "kind": one.kind})
 
+    refused: dict[int, Any] = {}
+
     async def work(backend: Backend) -> list[View]:
         views: list[View] = []
-        for one in found.written:
-            view: Any = await backend.triggers.apply(one)
-            views.append(view)
+        for number, one in enumerate(found.written):
+            try:
+                view: Any = await backend.triggers.apply(one)
+            except PerdureError as error:
+                refused[number] = refused_for(error)
+                if not refused[number]:
+                    raise
+            else:
+                views.append(view)
         return views
 
     views = _ask(where, work, make=True)
-    if as_json:
+    if as_json and not refused:
         print_page(views, None)
         return
     from perdure.cli.own_triggers import say_applied
 
-    for view in views:
+    for view in () if as_json else views:
         say_applied(view, address_of(where, view))
+    if refused:
+        show_refused(found, refused)
 
 
 def _say_next(view: View) -> str:

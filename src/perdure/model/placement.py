@@ -68,7 +68,7 @@ def read_path(text: str, indexes: dict[str, int]) -> Path:
         if node[1] not in indexes:
             return ()
         path, position = ["nodes", indexes[node[1]]], node.end()
-    else:
+    elif not text.startswith("["):
         text = f".{text}"
     while position < len(text):
         part = _PART.match(text, position)

@@ -14,12 +14,10 @@ import msgspec
 from perdure.agents.own_tools import CODE, DELEGATE
 from perdure.agents.toolbox import entries_of
 from perdure.blobs import BlobDamaged, BlobMissing
-from perdure.expressions.json_schema import SchemaInvalid
-from perdure.expressions.run_inputs import apply_defaults, find_unknown
 from perdure.model import Problem
 from perdure.model.ir import IR, Node
 from perdure.model.problems import Path, format_path
-from perdure.nodes.config_checks import Mistake, find_misfits
+from perdure.nodes.given_inputs import find_input_misfits
 from perdure.nodes.registry import has_template
 from perdure.runtime.filled_inputs import is_costly
 from perdure.threads import aside
@@ -132,28 +130,12 @@ def _stranger(called: Called) -> Problem:
 
 
 def _check_inputs(called: Called, child: IR) -> list[Problem]:
-    schema = child.inputs_schema
-    if schema is None or called.inputs is msgspec.UNSET:
-        return []
-    given = {} if called.inputs is None else called.inputs
-    try:
-        whole = apply_defaults(schema, given)
-        found = find_misfits(schema, whole)
-    except SchemaInvalid:  # reported where that workflow is checked
+    if called.inputs is msgspec.UNSET:
         return []
     place = called.path if called.inputs is None else (*called.path, "inputs")
     said = f"the inputs of {called.what} do not fit workflow '{called.name}'"
-    problems = [_misfit((*place, *one.path), f"{said}: {_word(one)}") for one in found]
-    if not problems:
-        problems = [_misfit(place, f"{said}: {sentence}") for sentence in find_unknown(schema, given)]
-    return problems
-
-
-def _word(mistake: Mistake) -> str:
-    """The message of a mistake, without the word `it`, which would refer to the inputs."""
-    if mistake.path or mistake.code != "missing_key":
-        return mistake.message
-    return f"{mistake.message.replace('it has no', 'there is no', 1)}; give it under inputs"
+    found = find_input_misfits(child.inputs_schema, called.inputs)
+    return [_misfit((*place, *one.path), f"{said}: {one.message}") for one in found]
 
 
 def _misfit(path: Path, message: str) -> Problem:

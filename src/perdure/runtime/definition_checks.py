@@ -27,11 +27,11 @@ from perdure.model.placement import place, read_path
 from perdure.model.problems import format_path
 from perdure.model.reader import Format
 from perdure.nodes.config_checks import find_more_problems, joined
+from perdure.nodes.given_inputs import find_trigger_problems
 from perdure.nodes.registry import Registry
 from perdure.runtime.called import Find, check_called
 from perdure.runtime.coordinator.fetcher import read_aside
 from perdure.threads import aside
-from perdure.triggers.declarations import find_problems as find_trigger_problems
 
 T = TypeVar("T")
 IN_THE_LOOP = 4_000

@@ -46,6 +46,8 @@ class Read(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
     written: tuple[dict[str, Any], ...] = ()
     """The triggers as they are written, each with the workflow that it starts."""
+    places: tuple[Path, ...] = ()
+    """Where each of them stands."""
 
     def get_triggers(self) -> tuple[Trigger, ...]:
         """The triggers, or DefinitionError with every problem."""
@@ -86,6 +88,7 @@ def find_problems(compiled: Compiled, now: float, budget: Budget | None = None) 
 def _read(data: Any, now: float, problems: Problems, positions: Locator | None) -> Read:
     triggers: list[Trigger] = []
     whole: list[dict[str, Any]] = []
+    places: list[Path] = []
     names: dict[str, Path] = {}
     try:
         for listed in read_listed(data, problems):
@@ -102,11 +105,12 @@ def _read(data: Any, now: float, problems: Problems, positions: Locator | None) 
                 report(code, (*path, *place), f"trigger '{trigger.name}': {said}")
             triggers.append(trigger)
             whole.append({**written, "workflow": trigger.workflow})
+            places.append(path)
     except OverBudget:
         return Read((), (too_costly(),))
     if problems.errors:
         return Read((), finish(problems, positions))
-    return Read(tuple(triggers), finish(problems, positions), tuple(whole))
+    return Read(tuple(triggers), finish(problems, positions), tuple(whole), tuple(places))
 
 
 def find_more(trigger: Trigger, written: Any, now: float, budget: Budget) -> Iterator[tuple[Path, str, str]]:

@@ -32,7 +32,7 @@ class OwnTriggers:
         for place, one in enumerate(self._found):
             problems += [
                 msgspec.structs.replace(problem, path=f"triggers.{place}.{problem.path}".rstrip("."))
-                for problem in await self._reader.find_problems(one)
+                for problem in await self._reader.find_problems(one, self._name)
                 if problem.severity == "error"
             ]
         if problems:
@@ -43,7 +43,7 @@ class OwnTriggers:
         applied, refused = [], []
         for one in self._found:
             try:
-                applied.append(await self._triggers.apply(one))
+                applied.append(await self._triggers.apply(one, own=self._name))
             except PerdureError as error:
                 if error.status >= 500:
                     raise

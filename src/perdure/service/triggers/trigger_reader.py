@@ -7,11 +7,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.archive import LATEST
+from perdure.blobs import BlobDamaged, BlobMissing
 from perdure.model.problems import DefinitionError, Problem
 from perdure.model.reader import Format
 from perdure.model.trigger_sources import Webhook
 from perdure.model.triggers import Trigger
+from perdure.nodes.given_inputs import check_trigger_inputs
 from perdure.runtime.coordinator.triggers.schedules import spec_of
+from perdure.runtime.filled_inputs import is_costly
 from perdure.runtime.signing_secrets import reveal_unless_a_key
 from perdure.secrets.signatures import WeakSecret
 from perdure.service.tenancy import Tenancy
@@ -29,14 +33,17 @@ class TriggerReader:
         self._engine = tenancy.engine
         self._triggers = tenancy.engine.triggers
 
-    async def find_problems(self, definition: Mapping[str, Any]) -> list[Problem]:
-        """Everything that is wrong with a trigger, here where it would be registered."""
+    async def find_problems(self, definition: Mapping[str, Any], own: str) -> list[Problem]:
+        """Everything that is wrong with a trigger, here where it would be registered with `own`, its workflow: the version that is
+        stored now is not the one that it will start."""
         try:
-            return (await self.read(definition, "yaml", None))[1]
+            return (await self.read(definition, "yaml", None, own))[1]
         except DefinitionError as error:
             return [*error.problems]
 
-    async def read(self, definition: Definition, format: Format, name: str | None) -> tuple[Trigger, list[Problem]]:
+    async def read(
+        self, definition: Definition, format: Format, name: str | None, own: str = ""
+    ) -> tuple[Trigger, list[Problem]]:
         """The trigger and its warnings. Raises DefinitionError with everything that is wrong."""
         text = msgspec.json.encode(definition) if isinstance(definition, Mapping) else definition
         text = text.encode() if isinstance(text, str) else text
@@ -56,6 +63,8 @@ class TriggerReader:
             raise DefinitionError([_wrong("", "wrong_value", "these are several triggers; register them one by one")])
         (trigger,) = found.triggers
         problems += await self._check_here(trigger, name)
+        if trigger.workflow not in (own, f"{own}@{LATEST}"):
+            problems += await self._check_target(trigger)
         if any(one.severity == "error" for one in problems):
             raise DefinitionError(problems)
         return trigger, problems
@@ -73,10 +82,26 @@ class TriggerReader:
             found.append(_wrong("webhook.verify.secret", "wrong_value", weak, "warning"))
         if len(msgspec.json.encode(spec_of(trigger))) > MOST_SPEC_BYTES:
             found.append(_wrong("", "too_large", f"the trigger has more than {MOST_SPEC_BYTES:,} bytes"))
-        if await self._engine.library.find_target(self._tenancy.tenant, trigger.workflow) is None:
-            said = f"there is no workflow {trigger.workflow} yet: until there is, what comes in is parked"
-            found.append(_wrong("workflow", "workflow_not_found", said, "warning"))
         return found
+
+    async def _check_target(self, trigger: Trigger) -> list[Problem]:
+        """What is wrong about the workflow that it starts, as far as that is known today."""
+        tenant, workflow = self._tenancy.tenant, trigger.workflow
+        try:
+            found = await self._engine.library.find_target(tenant, workflow)
+        except (BlobMissing, BlobDamaged):  # registered, but not readable: what comes is parked, and says so
+            return []
+        if found is None:
+            said = f"there is no workflow {workflow} yet: until there is, what comes in is parked"
+            return [_wrong("workflow", "workflow_not_found", said, "warning")]
+        which = workflow.partition("@")[2]
+        movable = bool(which) and which != LATEST and not which.isdecimal()
+        schema = found[1].inputs_schema
+
+        def check() -> list[Problem]:
+            return check_trigger_inputs(trigger.name, workflow, trigger.inputs, schema, movable=movable)
+
+        return await aside(tenant, check) if is_costly(schema, trigger.inputs) else check()
 
     def _find_weakness(self, source: Webhook) -> str | None:
         """Why no delivery will be taken with the secret that is known here; a secret may be known to other processes alone."""

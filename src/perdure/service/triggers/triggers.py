@@ -13,13 +13,16 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.access import Permission
+from perdure.budget import Budget
 from perdure.clock import new_key
 from perdure.errors import NotFound, Refused
+from perdure.expressions.json_schema import SchemaInvalid
 from perdure.journal import TriggerRow
 from perdure.kernel.mailbox import Mailbox, Overlap, Parked
 from perdure.model.reader import Format
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.requests import Reply
+from perdure.runtime.filled_inputs import fill_in_aside
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
 from perdure.service.tenancy import Tenancy
@@ -48,10 +51,12 @@ class Triggers:
 
     # -- registering ---------------------------------------------------------------------------------------------------
 
-    async def apply(self, definition: Definition, *, format: Format = "yaml", name: str | None = None) -> View:
+    async def apply(
+        self, definition: Definition, *, format: Format = "yaml", name: str | None = None, own: str = ""
+    ) -> View:
         """Register a trigger, or give the one of its name the next revision; the same definition changes nothing. Every
-        problem is found at once. With `name`, it must be called that."""
-        trigger, warnings = await TriggerReader(self._tenancy).read(definition, format, name)
+        problem is found at once. With `name`, it must be called that. `own`: it comes with that workflow, and was checked with it."""
+        trigger, warnings = await TriggerReader(self._tenancy).read(definition, format, name, own)
         tenant = self._tenancy.tenant
         before = await self._engine.journal.find_trigger(tenant, trigger.name)
         lives = before is not None and before.state != "deleted"
@@ -136,7 +141,25 @@ class Triggers:
         now = self._engine.clock.now()
         work = try_moment if row.kind == "schedule" else try_item
         given = (now if at is None else at) if row.kind == "schedule" else item
-        return {"name": name, **await aside(self._tenancy.tenant, work, trigger, given, id)}
+        tried = await aside(self._tenancy.tenant, work, trigger, given, id)
+        misfit = await self._find_misfit(trigger, tried.get("inputs"))
+        return {"name": name, **tried} if misfit is None else {"name": name, **misfit}
+
+    async def _find_misfit(self, trigger: Trigger, inputs: Any) -> View | None:
+        """Why an item that was mapped would be parked nevertheless: the workflow, as it is today, does not take the inputs."""
+        target = (
+            None if inputs is None else await self._engine.library.find_target(self._tenancy.tenant, trigger.workflow)
+        )
+        if target is None or target[1].inputs_schema is None:
+            return None
+        try:
+            _, problems = await fill_in_aside(self._tenancy.tenant, target[1].inputs_schema, inputs, Budget())
+        except SchemaInvalid as error:
+            problems = [error.message]
+        if not problems:
+            return None
+        said = f"they do not fit {trigger.workflow}: {'; '.join(problems)}"
+        return {"result": "poison", "part": "inputs", "error": said[:1000]}
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
