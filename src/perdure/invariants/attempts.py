@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.invariants import editions, guards, past
-from perdure.invariants.flow import expect, fail_edges, fire, follow_route, is_unlet, resolve_all, win
+from perdure.invariants.flow import expect, fail_edges, fire, follow_route, is_unlet, lose, resolve_all, win
 from perdure.invariants.model import ERROR, RUN_OVER, SKIPPED, TAKEN, Act, Model
 from perdure.kernel import events as e
 from perdure.kernel.values import Route
@@ -443,6 +443,7 @@ def skipped(model: Model, place: e.NodeSkipped | e.Place) -> None:
         model.blame("V5", f"{act.place} is {act.state} and is skipped, and nobody discarded it")
     _alive(model, act, "is skipped", "running", "paused")
     move(model, act, "skipped")
+    lose(model, act)
     fire(model, act)
     model.finish(act, "skipped")
     if act.item is None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 from typing import Literal
 
 from perdure.invariants.graph import Edge, Graph
-from perdure.invariants.model import ENDED, ERROR, FAILED, OPEN, SKIPPED, TAKEN, Act, Loop, Model
+from perdure.invariants.model import ENDED, ERROR, FAILED, OPEN, SKIPPED, TAKEN, Act, Key, Loop, Model
 from perdure.kernel.events import LoopAdvanced, LoopEnded, Scope
 from perdure.kernel.values import Route
 
 # -- joins -------------------------------------------------------------------------------------------------------------
 
 
-def verdict(model: Model, act: Act) -> Literal["wait", "fire", "skip", "fail"]:
-    """What the join of an activation says (rules 7, 8, 9)."""
+def verdict(model: Model, act: Act, without: frozenset[str] = frozenset()) -> Literal["wait", "fire", "skip", "fail"]:
+    """What the join of an activation says (rules 7, 8, 9); or would say, had nothing come from some of its sources."""
     graph = model.graph_of(act)
     edges = graph.incoming.get(act.node, [])
     if act.called or act.won:
         return "fire"
-    if any(edge.required and edge.source not in act.lost and act.edges.get(edge.source) == SKIPPED for edge in edges):
+    known = {source: how for source, how in act.edges.items() if source not in without}
+    skipped = (edge for edge in edges if edge.required and known.get(edge.source) == SKIPPED)
+    if any(act.key not in _lost(model, graph, edge, act) for edge in skipped):
         return "skip"
-    how = [act.edges[edge.source] for edge in edges if edge.source in act.edges]
+    how = [known[edge.source] for edge in edges if edge.source in known]
     needed = graph.nodes[act.node].join.at_least
     if needed is None:
         if FAILED in how:
@@ -34,6 +36,24 @@ def verdict(model: Model, act: Act) -> Literal["wait", "fire", "skip", "fail"]:
     if taken + len(edges) - len(how) >= needed:
         return "wait"
     return "fail" if FAILED in how or ERROR in how else "skip"
+
+
+def _lost(model: Model, graph: Graph, edge: Edge, act: Act) -> frozenset[Key]:
+    """The joins that the source of an edge of this activation lost to."""
+    source = model.latest(graph, edge.source, act.scope[: edge.common])
+    return frozenset() if source is None else source.lost
+
+
+def lose(model: Model, act: Act) -> None:
+    """Before an activation is skipped: it lost to a join, if its own would not say so without those who did (rule 7)."""
+    graph = model.graph_of(act)
+    if act.fired or act.item is not None or act.node not in graph.nodes or verdict(model, act) != "skip":
+        return
+    lost: dict[Key, frozenset[str]] = {}
+    for edge in graph.incoming.get(act.node, ()):
+        for join in _lost(model, graph, edge, act) if act.edges.get(edge.source) == SKIPPED else ():
+            lost[join] = lost.get(join, frozenset()) | {edge.source}
+    act.lost = frozenset(join for join, losers in lost.items() if verdict(model, act, losers) != "skip")
 
 
 def fire(model: Model, act: Act) -> None:
@@ -76,7 +96,7 @@ def win(model: Model, loser: Act) -> None:
             undecided = join is not None and join.state == "pending" and not join.fired
             if join is not None and undecided and model.graph_of(join) is graph and verdict(model, join) == "fire":
                 join.won = True
-                join.lost |= {loser.node}
+                loser.lost |= {join.key}
             name = graph.regions.get(name)
 
 

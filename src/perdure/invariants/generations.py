@@ -123,7 +123,7 @@ def _go_on(model: Model, again: dict[Key, Act]) -> None:
 def _make_ready(act: Act) -> None:
     act.state, act.cut, act.wait, act.wait_name = "pending", "", "", ""
     act.accepted = act.handled = act.routed = act.has_route = act.spent = act.discarded = False
-    act.rejected = False
+    act.rejected, act.lost = False, frozenset()
     if act.planned:
         act.steps = act.begun = frozenset()
     act.rule, act.retry_at = "", None
@@ -158,7 +158,6 @@ def _forget(model: Model, graph: Graph, edge: Edge, prefix: Scope, again: dict[K
     model.entered.pop((edge.source, edge.target, prefix), None)
     now = {known.source for known in model.graph_of(target).incoming.get(target.node, ())} - {edge.source}
     target.edges = {source: status for source, status in target.edges.items() if source in now}
-    target.lost -= {edge.source}
     if target.state in ("skipped", "upstream_failed"):
         _make_ready(target)
         again[target.key] = target

@@ -51,8 +51,8 @@ class Act(msgspec.Struct, kw_only=True):
     """A loop went back to this node, so it needs no edge."""
     won: bool = False
     """The join has fired and its losers are being cancelled: how their edges resolve no longer matters."""
-    lost: frozenset[str] = frozenset()
-    """The losers it was won against: that they were cancelled does not skip it, in no generation (rule 7)."""
+    lost: frozenset[Key] = frozenset()
+    """The joins it lost to, itself or by what is before it: that it did not run does not skip them, in no generation (rule 7)."""
     unlet: bool = False
     """Its join failed, and what became of it went by its policy for failures: it was never to run."""
     edges: dict[str, str] = {}

@@ -161,7 +161,7 @@ def _count(state: State, activation: Activation, edge: Edge, status: int, hop: i
         activation.taken += 1
     elif status == SKIPPED:
         activation.skipped += 1
-        activation.refused = activation.refused or edge.required
+        activation.refused = activation.refused or (edge.required and not _has_lost(state, activation, edge))
     elif status == FAILED:
         activation.failed += 1
     else:
@@ -184,8 +184,6 @@ def uncount(state: State, activation: Activation, source: int) -> None:
     activation.skipped -= status == SKIPPED
     activation.failed -= status == FAILED
     activation.errors -= status == ERROR
-    if source in activation.forgiven:
-        activation.forgiven = tuple(one for one in activation.forgiven if one != source)
     if activation.refused:
         activation.refused = is_refused(state, activation)  # another one may have been skipped too
 
@@ -193,9 +191,15 @@ def uncount(state: State, activation: Activation, source: int) -> None:
 def is_refused(state: State, activation: Activation) -> bool:
     """Whether a required dependency was skipped, and not because it lost to this node (rule 7)."""
     ir = governing_ir(state, activation)
-    edges, unforgiven = state.irs[ir].edges, activation.edges.keys() - activation.forgiven
-    incoming = (edges[number] for number in state.node_in(ir, activation.node).edges_in)
-    return any(e.required and e.source in unforgiven and activation.edges[e.source] == SKIPPED for e in incoming)
+    incoming = (state.irs[ir].edges[number] for number in state.node_in(ir, activation.node).edges_in)
+    skipped = (e for e in incoming if e.required and activation.edges.get(e.source) == SKIPPED)
+    return any(not _has_lost(state, activation, edge) for edge in skipped)
+
+
+def _has_lost(state: State, winner: Activation, edge: Edge) -> bool:
+    """Whether the source of the edge lost a race to its target."""
+    source = latest(state, edge.source, winner.scope[: edge.common], governing_ir(state, winner))
+    return source is not None and winner.key in source.lost
 
 
 def current_scope(state: State, node: Node, prefix: Scope) -> Scope | None:
@@ -352,19 +356,6 @@ def resolve_all(state: State, activation: Activation, status: int) -> None:
         if edge.common < len(activation.scope) and not _loop_over(state, activation, node, edge):
             continue
         resolve(state, edge, ir, activation, status)
-
-
-def forgive_losers(state: State, loser: Activation) -> None:
-    """Clear the refusal of a winner whose required dependency was skipped only because it lost the race (rule 7)."""
-    ir = governing_ir(state, loser)
-    for number in state.node_in(ir, loser.node).edges_out:
-        edge = state.irs[ir].edges[number]
-        needed = state.node_in(ir, edge.target).join.at_least
-        winner = state.activations.get(key_of(edge.target, loser.scope[: edge.common]))
-        if not edge.required or needed is None or winner is None or winner.fired or winner.taken < needed:
-            continue
-        state.edit(winner).forgiven = (*winner.forgiven, loser.node)
-        winner.refused = is_refused(state, winner)
 
 
 def _resolve_again(state: State, activation: Activation, node: Node, ir: int, status: int) -> None:

@@ -222,6 +222,7 @@ def make_ready(state: State, activation: Activation) -> None:
     activation.error, activation.resume, activation.handled = None, None, False
     activation.routed, activation.route = False, None
     activation.rejected = activation.accepted = False
+    activation.lost = ()
     if activation.undo is not None:
         activation.undo = Undo(attempt=activation.undo.attempt, state="done")
         activation.checkpoint, activation.kept, activation.begun_steps = (

@@ -21,7 +21,7 @@ from perdure.model.garbage import no_collection
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 18
+SNAPSHOT_VERSION = 19
 
 _PLAIN = (
     "run_id",

@@ -49,9 +49,9 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     guarded: bool = False
     """`when` was evaluated and let the activation pass."""
     refused: bool = False
-    """A required dependency was skipped (rule 7)."""
-    forgiven: tuple[int, ...] = ()
-    """Required dependencies that were skipped because they lost to this node: that does not skip it, in no generation."""
+    """A required dependency was skipped, and not because it lost to this node (rule 7)."""
+    lost: tuple[Key, ...] = ()
+    """The winners of races that it lost: that it was cancelled or skipped does not skip them, in no generation."""
     visit: int = 0
     attempt: int = 0
     """The fence, which grows with every dispatch. People are shown `tries`."""

@@ -485,3 +485,65 @@ def test_rule_7_a_loser_stays_forgiven_when_another_required_dependency_is_done_
     undone(run, "u", "w")
     run.tell(c.Retry)
     assert (run.state_of("w"), violations(run)) == ("queued", [])
+
+
+RACE = {"at_least": 1, "cancel_rest": True}
+
+
+def _lost_before(*between, **keys):
+    """`w` requires `m`, which is skipped because `l` before it lost to `w`; then everything that was done is undone and retried."""
+    return start(
+        node("a", compensator=UNDO),
+        node("l"),
+        *between,
+        node("w", "a", {"node": "m", "required": True}, compensator=UNDO, join=RACE),
+        node("f"),
+        on_failure={"compensate": True},
+        **keys,
+    )
+
+
+def test_rule_7_a_dependency_that_was_skipped_behind_a_loser_is_forgiven_in_a_later_generation():
+    run = _lost_before(node("k", "l"), node("m", "k"))
+    run.complete("a")
+    run.complete("w")
+    assert (run.state_of("l"), run.state_of("m")) == ("cancelled", "skipped")
+    run.fail("f", retryable=False)
+    undone(run, "w", "a")
+    run.tell(c.Retry)
+    run.complete("a")
+    assert (run.state_of("w"), violations(run)) == ("queued", [])
+
+
+def test_rule_7_what_is_skipped_behind_a_loser_once_more_is_forgiven_once_more():
+    """`x` is done again, which decides `m` anew; that still lacks `l`, which stays cancelled."""
+    needs = node("m", "x", {"node": "l", "required": True})
+    run = _lost_before(node("x", compensator=UNDO), node("z", "x"), needs)
+    run.complete("a")
+    run.complete("w")
+    run.complete("x")
+    run.complete("z")
+    assert (run.state_of("l"), run.state_of("m")) == ("cancelled", "skipped")
+    run.fail("f", retryable=False)
+    undone(run, "x", "w", "a")
+    run.tell(c.Retry)
+    run.complete("x")
+    assert run.state_of("m") == "skipped"
+    run.complete("a")
+    assert (run.state_of("w"), violations(run)) == ("queued", [])
+
+
+def test_rule_7_what_is_skipped_after_the_race_for_a_reason_of_its_own_skips_the_winner_in_a_later_generation():
+    run = _lost_before(
+        node("x"), node("z", "x"), node("m", "l", "x", when="inputs.go"), answers={"when": lambda question: False}
+    )
+    run.complete("a")
+    run.complete("w")
+    run.complete("x")
+    assert (run.state_of("l"), run.state_of("m")) == ("cancelled", "skipped")
+    run.complete("z")
+    run.fail("f", retryable=False)
+    undone(run, "w", "a")
+    run.tell(c.Retry)
+    run.complete("a")
+    assert (run.state_of("w"), violations(run)) == ("skipped", [])

@@ -12,7 +12,6 @@ from perdure.kernel.edges import (
     fail_edges,
     fire,
     follow_route,
-    forgive_losers,
     resolve_all,
     set_state,
     set_timer,
@@ -34,6 +33,7 @@ from perdure.kernel.facts.fold_rules import (
 from perdure.kernel.facts.money_facts import lose, release, reserve, settle
 from perdure.kernel.generations import make_ready
 from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN, IntegrityError, NodeState
+from perdure.kernel.lost_races import find_lost, find_winners
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, take_signal
 from perdure.kernel.state import Activation, State, Timer
@@ -305,6 +305,7 @@ def _skip(state: State, event: e.Event, place: e.NodeSkipped | e.Place) -> None:
 
 
 def skip(state: State, activation: Activation, seq: int, at: float) -> None:
+    activation.lost = find_lost(state, activation)
     fire(state, activation)
     finish(state, activation, seq, at)
     set_state(state, activation, N.SKIPPED)
@@ -422,5 +423,5 @@ def _cancel(state: State, event: e.Event, place: e.NodeCancelled | e.Place, reas
     set_state(state, activation, N.CANCELLED)
     if reason == "join" and activation.item < 0:
         activation.fired = True
+        activation.lost = find_winners(state, activation)
         resolve_all(state, activation, SKIPPED)
-        forgive_losers(state, activation)
