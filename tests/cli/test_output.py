@@ -6,11 +6,13 @@ import pytest
 
 from perdure.cli.runs.details import print_node, print_run
 from perdure.cli.terminal import output
+from perdure.cli.terminal.lines import _describe_wait
 from perdure.cli.terminal.tree import render
 from perdure.engine import Engine
 from perdure.kernel import commands as c
+from perdure.kernel.events import NodeWaiting
 from perdure.kernel.run_view import run_view
-from perdure.kernel.values import Error
+from perdure.kernel.values import Error, Wait
 from perdure.service.views import node_with_visits
 from tests.cli.helpers import human, task, workflow
 from tests.kernel.inner_triggers import Inner
@@ -199,3 +201,11 @@ def test_a_trigger_inside_a_run_shows_what_is_parked_of_it(capsys):
     said = capsys.readouterr()
     assert "1 item parked (unreadable: row 7)" in said.out
     assert "perdure dlq list --run-id run" in said.err
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(3_600, "until 09:00:00"), (604_800, "until 2026-11-25 08:00:00 UTC")])
+def test_a_wait_of_days_is_shown_with_its_date(seconds, said):
+    began = 1_794_988_800.0  # 2026-11-18 08:00
+    waiting = NodeWaiting(seq=1, node="paid", at=began, wait=Wait("event", name="order.paid", until=began + seconds))
+    _, _, details = _describe_wait(waiting, "paid")
+    assert details == f"for the event order.paid, {said}"

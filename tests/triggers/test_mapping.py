@@ -160,3 +160,26 @@ def test_what_is_fired_by_hand_stands_between_two_moments():
         "since": "2026-03-28T02:30:00+01:00",
         "until": "2026-03-29T03:00:00+02:00",
     }
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        (
+            {"k": ""},
+            'gives nothing; change its template, or give a value for such items: {{ … | default("none", true) }}',
+        ),
+        (
+            {"k": None},
+            'gives nothing; change its template, or give a value for such items: {{ … | default("none", true) }}',
+        ),
+        ({"k": ["secret"]}, "gives a list; change its template"),
+    ],
+)
+def test_a_key_that_is_none_says_what_to_do_and_not_what_is_in_the_item(item, said):
+    item = {"headers": {"x-id": "1"}, **item}
+    poison = map_item(hook(key="{{ item.k }}"), item, {})
+    assert isinstance(poison, Poison)
+    assert poison.message.endswith(said)
+    mended = hook(key='{{ item.k | default("none", true) }}')
+    assert item["k"] or map_item(mended, item, {}).key == "none"

@@ -36,6 +36,7 @@ FACTS = ("name", "at", "previous", "next", "number", "id", "key", "scheduled", "
 """What `trigger` has in templates and filters."""
 
 _NOBODY = Run("", "")
+_SHAPES = {dict: "an object", list: "a list", bool: "true or false"}
 
 
 class Mapped(msgspec.Struct, frozen=True):
@@ -180,7 +181,11 @@ def _render_text(template: str, part: str, names: dict[str, Any], budget: Budget
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value:
-        raise _Broken(part, f"the {part} must be text or a number, and not empty")
+        got = "nothing" if value is None or value == "" else _SHAPES.get(type(value), "something else")
+        hint = ', or give a value for such items: {{ … | default("none", true) }}' if got == "nothing" else ""
+        raise _Broken(
+            part, f"the {part} must be text or a number, and this item gives {got}; change its template{hint}"
+        )
     if len(value) > LONGEST_ID or "\0" in value:
         raise _Broken(part, f"the {part} has more than {LONGEST_ID} characters, or a NUL")
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.cli.exits import say
-from perdure.cli.terminal.output import count, duration, hour, paint, say_zone, shorten
+from perdure.cli.terminal.output import count, duration, hour, moment, paint, say_zone, shorten
 from perdure.kernel import events as e
 from perdure.kernel.run_ids import place
 from perdure.kernel.state import State
@@ -18,6 +18,7 @@ from perdure.sdk.asks import approve_command
 
 Line = tuple[str, str, str]
 """The subject, its state, and the details."""
+_HALF_A_DAY = 43_200
 _NAMED = 5
 _RUN = "run"
 _HANDLED = {
@@ -238,7 +239,9 @@ def _way(event: e.NodeCompleted) -> str:
 
 def _wait(event: e.NodeWaiting) -> str:
     wait = event.wait
-    until = f"until {hour(wait.until)}" if wait.until is not None else ""
+    until = ""
+    if wait.until is not None:  # a time of day alone is understood as the next one
+        until = f"until {hour(wait.until) if wait.until - event.at < _HALF_A_DAY else moment(wait.until)}"
     match wait.kind:
         case "signal":
             return _sentence(f"for the signal {wait.name}", until)
