@@ -74,7 +74,7 @@ from perdure.secrets.vault import Vault
 from perdure.settings import Settings
 from perdure.streams import Readable, Streams
 from perdure.tempo import GRACE_SECONDS
-from perdure.transport import SharedTransport, Transport, WorkerSeen
+from perdure.transport import MOST_SLOTS, SharedTransport, Transport, WorkerSeen
 from perdure.transports.chunk_window import ShownStreams, Window, window_path
 from perdure.transports.local import LocalTransport
 
@@ -498,14 +498,14 @@ class Engine:
         self.parts.spawn("worker", self.worker.run())
 
     def _spawn_poller(self, transport: Transport, name: str) -> None:
-        """Begin to poll sources: in slots of their own, since a poll sleeps most of its time. Embedded, with the first poll."""
+        """Begin to poll sources: in slots of their own, since a poll sleeps most of its time. Embedded, with the first poll. The worker
+        takes as many polls as any may: those that sleep have no slot (`PollHandler`)."""
         if self.poller is not None or self.parts.closing:
             return
-        slots = self._settings.trigger_slots
         if self.coordinator is not None and not self.distributed:
-            self.coordinator.publisher.dispatcher.set_window(poll_tasks.QUEUE, 2 * slots, slots)
+            self.coordinator.publisher.dispatcher.set_window(poll_tasks.QUEUE, 2 * MOST_SLOTS, MOST_SLOTS)
         roots = tuple(root for root in self._settings.folder_roots.split(":") if root)
-        polling = PollHandler(SourceKinds(roots, self.clock).open, self.clock)
+        polling = PollHandler(SourceKinds(roots, self.clock).open, self.clock, self._settings.trigger_slots)
         self.poller = Worker(
             transport,
             polling.registry(),
@@ -516,7 +516,7 @@ class Engine:
             if self.distributed
             else None,  # the only worker there is says itself what it lacks
             list_functions=list_sources,
-            concurrency=slots,
+            concurrency=MOST_SLOTS,
             heartbeat_seconds=self._tempo.heartbeat_seconds,
             blobs=self.blobs,
             vault=self.vault,

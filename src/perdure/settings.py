@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The folders under which sources of triggers may read files, `:` between them; empty: none."""
 
     trigger_slots: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1000
-    """How many sources a process polls at once."""
+    """How many sources a process asks at once. Those that are idle between two looks do not count; it takes 10,000 of them."""
 
     sandbox_memory_mb: Annotated[int, msgspec.Meta(ge=1, le=4096)] = SANDBOX_MEMORY_MB
     """The most memory of one Python condition (its `max_memory_mb`); up to four of them run at once in a process."""

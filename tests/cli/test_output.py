@@ -207,5 +207,4 @@ def test_a_trigger_inside_a_run_shows_what_is_parked_of_it(capsys):
 def test_a_wait_of_days_is_shown_with_its_date(seconds, said):
     began = 1_794_988_800.0  # 2026-11-18 08:00
     waiting = NodeWaiting(seq=1, node="paid", at=began, wait=Wait("event", name="order.paid", until=began + seconds))
-    _, _, details = _describe_wait(waiting, "paid")
-    assert details == f"for the event order.paid, {said}"
+    assert _describe_wait(waiting, "paid") == ("paid", "waiting", f"for the event order.paid, {said}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -139,8 +140,68 @@ async def test_a_poll_of_an_idle_source_ends_after_an_hour():
 
     clock = Hours()
     config = {"source": {"every": 60}, "cursor": "0", "slow": False, "trigger": "t", "revision": 1}
-    said = await PollHandler(open_source, clock).handle(config, SimpleNamespace(tenant="default"))
+    said = await PollHandler(open_source, clock, 1).handle(config, SimpleNamespace(tenant="default"))
     assert (said["items"], said["after"], said["cursor"], clock.at) == ([], "0", "0", 3600.0)
+
+
+async def test_a_poll_that_sleeps_holds_no_slot():
+    """G14: one that has nothing sleeps for an hour, and with it a source that has something waited."""
+    asked: list[str] = []
+    most, asking = 0, 0
+    go_on = asyncio.Event()
+
+    class Sleeps(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.Event().wait()
+
+    class Named(Source):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def poll(self, cursor: str | None) -> Polled:
+            nonlocal most, asking
+            asking += 1
+            most = max(most, asking)
+            asked.append(self.name)
+            await go_on.wait()
+            asking -= 1
+            return Polled((Item("1", 7),), "1") if self.name == "full" else Polled((), "0")
+
+    async def open_source(said: Any) -> Source:
+        return Named(said["name"])
+
+    handler = PollHandler(open_source, Sleeps(), 1)
+    config = {"cursor": "0", "slow": False, "revision": 1}
+    names = ["idle1", "idle2", "full"]
+    polls = [
+        asyncio.create_task(
+            handler.handle({**config, "source": {"name": one}, "trigger": one}, SimpleNamespace(tenant="default"))
+        )
+        for one in names
+    ]
+    go_on.set()
+    async with asyncio.timeout(10):
+        said = await polls[2]
+    assert ([one["data"] for one in said["items"]], asked, most) == ([7], names, 1)
+    for poll in polls[:2]:
+        assert not poll.done()
+        poll.cancel()
+    await asyncio.gather(*polls, return_exceptions=True)
+
+
+@pytest.mark.slow
+async def test_idle_sources_keep_no_other_waiting(tmp_path):
+    reset()
+    async with running(tmp_path, trigger_slots=1) as engine:
+        await engine.workflows.register(compiled(PLAIN))
+        for name in ("one", "two", "three"):
+            idles = {"name": name, "workflow": "report", "poll": {"type": "test_numbers", "every": "1h"}}
+            (trigger,) = read_data(idles, 0.0).get_triggers()
+            await engine.triggers.apply(trigger)
+        await until_true(lambda: len(Numbers.opened) == 3, "three sources are asked")
+        Numbers.items[:] = [1]
+        await begin(engine, **numbers())
+        assert (await idle(engine, 1)).cursor == "1"
 
 
 @pytest.mark.slow

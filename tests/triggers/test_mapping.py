@@ -182,4 +182,4 @@ def test_a_key_that_is_none_says_what_to_do_and_not_what_is_in_the_item(item, sa
     assert isinstance(poison, Poison)
     assert poison.message.endswith(said)
     mended = hook(key='{{ item.k | default("none", true) }}')
-    assert item["k"] or map_item(mended, item, {}).key == "none"
+    assert item["k"] or getattr(map_item(mended, item, {}), "key", "") == "none"

@@ -1,11 +1,13 @@
 """The handler of polls in a worker: it asks a source until there is something, and sleeps in between.
 
-An attempt that sleeps writes nothing, so a source that is idle costs nothing but the asking. Sources stay open between the polls of
-one trigger, for what they remember saves time; they may be closed at any moment.
+An attempt that sleeps writes nothing, so a source that is idle costs nothing but the asking. It has no slot either: slots are for
+sources that are being asked, and whoever sleeps holds up nobody (rule 51). Sources stay open between the polls of one trigger, for
+what they remember saves time; they may be closed at any moment.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -37,9 +39,11 @@ Opener = Callable[[dict[str, Any]], Awaitable[Source]]
 
 
 class PollHandler:
-    def __init__(self, open_source: Opener, clock: Clock) -> None:
+    def __init__(self, open_source: Opener, clock: Clock, slots: int) -> None:
+        """`slots`: how many sources are opened or asked at a time; those that wait for one get it in order."""
         self._open = open_source
         self._clock = clock
+        self._slots = asyncio.Semaphore(slots)
         self._idle: dict[tuple[str, int], Source] = {}
         """Open sources that no poll uses now, by trigger and revision, oldest first."""
 
@@ -66,7 +70,8 @@ class PollHandler:
             source = None
         try:
             if source is None:
-                source = await self._open(config["source"])
+                async with self._slots:
+                    source = await self._open(config["source"])
             polled = await self._poll(source, config["cursor"], every, ctx.tenant)
             items = await threads.call(ctx.tenant, make_items, polled)
         except PerdureError as error:
@@ -87,7 +92,8 @@ class PollHandler:
     async def _poll(self, source: Source, cursor: str | None, every: float, tenant: str) -> Polled:
         until = self._clock.monotonic() + LONGEST_SECONDS
         while True:
-            polled = check(await call(source.poll, cursor, tenant=tenant), cursor)
+            async with self._slots:
+                polled = check(await call(source.poll, cursor, tenant=tenant), cursor)
             if polled.items or polled.end or polled.cursor != cursor or self._clock.monotonic() >= until:
                 return polled
             await self._clock.sleep(every)
