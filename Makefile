@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui ui-watch tools test budgets check stress sim trigger-kills chaos cluster fuzz api attack bench peers pictures format lock clean
+.PHONY: help setup demo demo-agent ui ui-watch tools test budgets check stress sim trigger-kills chaos cluster fuzz api attack real-model bench peers pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -34,6 +34,9 @@ setup: ## make .venv from requirements/dev.lock, if it is not there yet (the oth
 
 demo: setup ## see a workflow survive a crash
 	@$(PY) examples/demo.py
+
+demo-agent: setup ## see an agent on a real model of this machine survive a crash; fetches 127 MB once, needs no key
+	@$(PY) examples/demo_agent.py
 
 ui: setup ## build the web interface from ui/ into src/perdure/web/static, after checking it
 	@$(PY) scripts/ui.py
@@ -83,6 +86,9 @@ api: setup ## CASES=100000 requests made from the OpenAPI document, good and bad
 attack: setup ## every attack that worked once or never did, on real servers of this machine, and a table of what came of each
 	@$(PY) -m tests.attack -n $(JOBS) --dist loadgroup $(ARGS)
 
+real-model: setup ## RUNS=200 of models, classifiers and agents on SmolLM2, a small real model: each ends as documented; fetches 127 MB once
+	@$(PY) -m tests.real_model --runs $(or $(RUNS),200) $(ARGS)
+
 bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, ="turns TREE" beside another checkout, =distributed, =http, =triggers
 	@$(PY) -m bench $(if $(JSON),--json) $(if $(KEEP),--keep) $(ARGS)
 
@@ -101,5 +107,5 @@ lock: ## renew requirements/dev.lock from pyproject.toml (needs uv)
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements/dev.lock
 
 clean: ## remove everything that was made here
-	@rm -rf $(VENV) .peers .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist ui/node_modules
+	@rm -rf $(VENV) .peers .model .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist ui/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -51,8 +51,10 @@ async def handle(config: Any, ctx: Any) -> Any:
 
     plan = msgspec.convert(await ctx.step("prefix", pin), Plan)
     models = find_models(config, ctx.tenant)
-    if plan.tools and (without := [found.name for found in models if found.row.tools != "native"]):
-        message = f'{", ".join(without)} takes no tools, by the operator\'s file; name a model with tools = "native"'
+    if plan.tools and (without := [found.name for found in models if found.row.tools == "none"]):
+        message = (
+            f'{", ".join(without)} takes no tools, by the operator\'s file; name a model with other tools than "none"'
+        )
         raise Failure("bad_config", message, retryable=False)
     talk = Talk(ctx, models, as_budget(config.get("budget")))
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from perdure.clock import system
+from perdure.llms import schema_tools
 from perdure.llms.estimates import estimate
 from perdure.llms.operator_file import Found
 from perdure.llms.port import LlmError, Message, OnDelta, Prefix, Request, Response, Thinking, Usage, hash_of
@@ -21,6 +23,7 @@ from perdure.llms.prices import priced
 from perdure.llms.structured import tell_schema
 from perdure.llms.wire import Timing, exchange
 from perdure.outcomes import Failure
+from perdure.threads import aside
 
 TRIES = 4
 """How often a model is asked in place before the node fails: once, and three times again."""
@@ -54,11 +57,13 @@ Begin = Callable[[Found, Usage, Make], Awaitable[Kept]]
 """Makes one request of a model, which may use so much, and gives what is kept of its answer. Raises LlmError."""
 
 
-def shape(request: Request, model: str, schema: str, provider: str = "") -> Request:
-    """The request as a model gets it: under the provider's name, without what other providers wanted back, and with the schema
-    in the prompt (`prompt`) if the provider does not keep to one (`native`)."""
+def shape(request: Request, model: str, schema: str, provider: str = "", tools: str = "native") -> Request:
+    """The request as a model gets it: under the provider's name, without what other providers wanted back, with the schema
+    in the prompt (`prompt`) if the provider does not keep to one (`native`), and so with the tools (`schema`)."""
     messages = request.messages if not provider else tuple(_without_strange(one, provider) for one in request.messages)
     request = msgspec.structs.replace(request, model=model, messages=messages)
+    if tools == "schema" and request.prefix.tools:
+        request = schema_tools.told(request)
     if request.schema is not None and schema == "prompt":
         prefix = request.prefix
         system_text = tell_schema(prefix.system, request.schema)
@@ -84,8 +89,9 @@ async def ask(
     error: LlmError | None = None
     for found in models:
         try:
-            shaped = shape(request, found.row.model, found.row.schema, found.row.provider)
-            return await _ask_one(found, shaped, reveal, tenant, begin, on_delta)
+            shaped = shape(request, found.row.model, found.row.schema, found.row.provider, found.row.tools)
+            read = partial(schema_tools.read, request) if found.told_tools(request) else None
+            return await _ask_one(found, shaped, reveal, tenant, begin, on_delta, read)
         except LlmError as failed:
             error = failed
             if failed.code not in ELSEWHERE:
@@ -106,7 +112,13 @@ def failure(error: LlmError) -> Failure:
 
 
 async def _ask_one(
-    found: Found, request: Request, reveal: Reveal, tenant: str, begin: Begin[Kept], on_delta: OnDelta | None
+    found: Found,
+    request: Request,
+    reveal: Reveal,
+    tenant: str,
+    begin: Begin[Kept],
+    on_delta: OnDelta | None,
+    read: Callable[[Response], Response] | None,
 ) -> Kept:
     key = _key(found, reveal)
     guess = estimate(found, request)
@@ -119,6 +131,8 @@ async def _ask_one(
         else:
             response = await exchange(found, request, key, tenant=tenant, on_delta=on_delta, timing=timing)
         usage = priced(response.usage, found.price) if response.counted else guess
+        if read is not None:
+            response = await aside(tenant, read, response)
         now, first = system.monotonic(), timing.first
         return Answered(
             msgspec.structs.replace(response, usage=usage),
@@ -169,14 +183,11 @@ def _place(found: Found) -> asyncio.Semaphore:
 
 def answer_data(answered: Answered) -> dict[str, Any]:
     """What is kept of an answer, as a step."""
-    response = answered.response
+    response, row = answered.response, answered.found.row
+    sent = {"model": row.model, "schema": row.schema, "provider": row.provider}
     return {
         "request": answered.request,
-        "sent": {
-            "model": answered.found.row.model,
-            "schema": answered.found.row.schema,
-            "provider": answered.found.row.provider,
-        },
+        "sent": sent if row.tools == "native" else {**sent, "tools": row.tools},
         "alias": answered.found.name,
         "provider": answered.found.row.provider,
         "model": response.model or answered.found.row.model,

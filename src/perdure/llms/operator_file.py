@@ -29,7 +29,7 @@ from perdure.llms.misfits import find_misfits
 from perdure.llms.openai_chat import OpenAIChat
 from perdure.llms.openai_responses import OpenAIResponses
 from perdure.llms.policy_rows import Policy
-from perdure.llms.port import Codec, LlmError, Speaker
+from perdure.llms.port import Codec, LlmError, Request, Speaker
 from perdure.llms.prices import Price, find_price
 from perdure.plain_text import cut
 from perdure.spelling import suggest
@@ -115,6 +115,10 @@ class Found(msgspec.Struct, frozen=True):
     price: Price | None
     speaker: Speaker | None = None
     """Who answers in this process, in the place of the provider."""
+
+    def told_tools(self, request: Request) -> bool:
+        """Whether it is told of the tools in words, because it has none of its own."""
+        return self.row.tools == "schema" and bool(request.prefix.tools)
 
     @property
     def full(self) -> str:
