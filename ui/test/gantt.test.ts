@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Film, type FilmPage } from "../src/film/film.ts";
-import { axisOf, chartOf, criticalPath, momentAt, placeOn } from "../src/film/gantt.ts";
+import { axisOf, chartOf, criticalPath, momentAt, placeOn, ticksOf } from "../src/film/gantt.ts";
 
 const STATES = ["pending", "queued", "running", "waiting", "retrying", "completed", "failed"];
 
@@ -148,4 +148,28 @@ test("the critical path goes back along the edges that were taken to what was wa
     ],
   );
   assert.deepEqual([...criticalPath(film)].sort(), ["a", "end", "slow"]);
+});
+
+test("the axis is labelled with round moments, few enough to be read, also beside a pause that is cut", () => {
+  const whole = [{ from: 1_000_350, to: 1_020_000, width: 19_650, cut: false }];
+  const { ticks, step } = ticksOf(whole, [0, 1], 6);
+  assert.equal(step, 5000);
+  assert.deepEqual(
+    ticks.map((tick) => tick.at),
+    [1_005_000, 1_010_000, 1_015_000, 1_020_000],
+  );
+  for (const tick of ticks) assert.ok(Math.abs(tick.spot - placeOn(whole, tick.at)) < 1e-9);
+  const near = ticksOf(whole, [0.5, 0.6], 6);
+  assert.ok(near.ticks.length > 1 && near.ticks.length <= 7 && near.ticks.every((tick) => tick.at % near.step === 0));
+  const cut = [
+    { from: 0, to: 1000, width: 1000, cut: false },
+    { from: 1000, to: 901_000, width: 500, cut: true },
+    { from: 901_000, to: 902_000, width: 1000, cut: false },
+  ];
+  const found = ticksOf(cut, [0, 1], 10);
+  assert.ok(found.ticks.length > 4);
+  for (const { at, spot } of found.ticks) {
+    assert.ok(at <= 1000 || at >= 901_000);
+    assert.ok(Math.abs(spot - placeOn(cut, at)) < 1e-9);
+  }
 });

@@ -9,8 +9,8 @@ import { mergeFirst } from "../src/screens/runs/list.ts";
 test("durations have the units people use", () => {
   const shown = [0, 0.0004, 0.85, 1.23, 59.94, 59.96, 184, 3599.6, 7500, 273_600, Number.NaN, -1].map(shownDuration);
   assert.deepEqual(shown, [
-    "0 ms",
-    "0 ms",
+    "< 1 ms",
+    "< 1 ms",
     "850 ms",
     "1.2 s",
     "59.9 s",

@@ -126,7 +126,14 @@ def node_with_visits(state: State, name: str, seen: Seen = JOURNAL) -> View:
         "type": state.node(index).type,
         **node_view(state, index, seen),
         "visits": [activation_view(state, one, seen) for one in ordered],
+        "ports": list(ports_of(state, index)),
     }
+
+
+def ports_of(state: State, index: int) -> tuple[str, ...]:
+    """Where a node yields, if it does."""
+    found = state.irs[-1].nodes[index]
+    return () if found is None or found.stream is None else ("out", *found.stream.ports)
 
 
 def without_outputs(views: Iterable[View]) -> None:

@@ -55,15 +55,22 @@ const LONGEST_PAUSE_SECONDS = 30;
 const FRAMES_AT_ONCE = 2000;
 
 export interface Following {
-  /** Log lines are shown from this position on: from now on they come too. */
-  readonly withLogs: (position: number) => void;
+  /** Ask anew: what is asked for has changed. */
+  readonly again: () => void;
   readonly end: () => void;
 }
 
-/** Follow a run from the event after `after`. */
-export function followRun(runId: string, after: number, listener: Listener): Following {
-  let last = after;
-  let lines: number | undefined;
+/** What is followed: where it goes on, and what of it counts. */
+export interface Source {
+  readonly address: () => string;
+  /** Whether a frame was not there before. It is told of each one, in order. */
+  readonly isNew: (frame: Frame) => boolean;
+  /** Whether the last frame was the last one there is. */
+  readonly isOver: () => boolean;
+}
+
+/** Follow one stream for as long as it is wanted: through connections that are cut, and not while the tab is hidden. */
+export function follow(source: Source, listener: Listener): Following {
   let pause = 1;
   let aborter: AbortController | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -75,10 +82,7 @@ export function followRun(runId: string, after: number, listener: Listener): Fol
     aborter = own;
     listener.onState("connecting");
     try {
-      const wanted = lines === undefined ? "working" : "working,logs";
-      const query = { after: last, outputs: false, with: wanted, logs_after: lines };
-      const address = addressOf("GET /api/v1/runs/{run_id}/stream", { path: { run_id: runId }, query });
-      const response = await send(address, {
+      const response = await send(source.address(), {
         signal: own.signal,
         headers: { "X-Perdure-Request": "1" },
         cache: "no-store",
@@ -95,23 +99,23 @@ export function followRun(runId: string, after: number, listener: Listener): Fol
         listener.onError(error);
         return;
       }
-      again();
+      retry();
     } finally {
       if (aborter === own) aborter = undefined;
     }
   }
 
-  /** True where the stream ended as it should, with the run. */
+  /** True where the stream ended as it should. */
   async function take(body: ReadableStream<Uint8Array>): Promise<boolean> {
     const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
     const frames = new FrameReader();
     let seen = false;
     for (;;) {
       const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
-      if (done || value === undefined) return seen && hasEnded;
+      if (done || value === undefined) return seen && source.isOver();
       const found = frames.read(value);
       for (let start = 0; start < found.length; start += FRAMES_AT_ONCE) {
-        const part = found.slice(start, start + FRAMES_AT_ONCE).filter(isNew);
+        const part = found.slice(start, start + FRAMES_AT_ONCE).filter(source.isNew);
         if (part.length) listener.onFrames(part);
         if (start + FRAMES_AT_ONCE < found.length) await new Promise((resolve) => setTimeout(resolve));
       }
@@ -120,21 +124,7 @@ export function followRun(runId: string, after: number, listener: Listener): Fol
     }
   }
 
-  let hasEnded = false;
-  function isNew(frame: Frame): boolean {
-    if (!frame.id) {
-      // A stream that is opened again goes on after the last line that came.
-      if (frame.event === "log") lines = (readData(frame) as { position: number }).position;
-      return true;
-    }
-    const seq = Number(frame.id);
-    if (seq <= last) return false;
-    last = seq;
-    hasEnded = /^run\.(completed|failed|cancelled|rolled_back)$/.test(frame.event);
-    return true;
-  }
-
-  function again(): void {
+  function retry(): void {
     const seconds = pause * (0.75 + Math.random() / 2);
     pause = Math.min(pause * 2, LONGEST_PAUSE_SECONDS);
     listener.onState("waiting", seconds);
@@ -158,10 +148,8 @@ export function followRun(runId: string, after: number, listener: Listener): Fol
     } else void connect();
   }
 
-  function withLogs(position: number): void {
-    if (lines !== undefined || ended) return;
-    lines = position;
-    if (!aborter) return;
+  function again(): void {
+    if (ended || !aborter) return;
     aborter.abort();
     aborter = undefined;
     void connect();
@@ -178,7 +166,70 @@ export function followRun(runId: string, after: number, listener: Listener): Fol
   document.addEventListener("visibilitychange", onVisibility);
   addEventListener("pagehide", leave);
   void connect();
-  return { withLogs, end: leave };
+  return { again, end: leave };
+}
+
+export interface RunFollowing {
+  /** Log lines are shown from this position on: from now on they come too. */
+  readonly withLogs: (position: number) => void;
+  readonly end: () => void;
+}
+
+/** Follow a run from the event after `after`. */
+export function followRun(runId: string, after: number, listener: Listener): RunFollowing {
+  let last = after;
+  let lines: number | undefined;
+  let over = false;
+  const address = () => {
+    const wanted = lines === undefined ? "working" : "working,logs";
+    const query = { after: last, outputs: false, with: wanted, logs_after: lines };
+    return addressOf("GET /api/v1/runs/{run_id}/stream", { path: { run_id: runId }, query });
+  };
+  const isNew = (frame: Frame): boolean => {
+    if (!frame.id) {
+      // A stream that is opened again goes on after the last line that came.
+      if (frame.event === "log") lines = (readData(frame) as { position: number }).position;
+      return true;
+    }
+    const seq = Number(frame.id);
+    if (seq <= last) return false;
+    last = seq;
+    over = /^run\.(completed|failed|cancelled|rolled_back)$/.test(frame.event);
+    return true;
+  };
+  const following = follow({ address, isNew, isOver: () => over }, listener);
+  const withLogs = (position: number): void => {
+    if (lines !== undefined) return;
+    lines = position;
+    following.again();
+  };
+  return { withLogs, end: following.end };
+}
+
+/** Follow what a node yields at one of its ports, from the beginning. */
+export function followChunks(about: { run_id: string; node: string }, port: string, listener: Listener): Following {
+  let after = "";
+  let over = false;
+  const address = () =>
+    addressOf("GET /api/v1/runs/{run_id}/nodes/{node}/chunks", {
+      path: about,
+      query: { port, after: after || undefined },
+    });
+  const isNew = (frame: Frame): boolean => {
+    over = frame.event === "end";
+    if (!over && isBefore(frame.id, after)) return false;
+    after = frame.id;
+    return true;
+  };
+  return follow({ address, isNew, isOver: () => over }, listener);
+}
+
+/** Whether a chunk is one that came already: positions are `edition.number`. */
+export function isBefore(id: string, after: string): boolean {
+  if (!after) return false;
+  const [edition = 0, number = 0] = id.split(".").map(Number);
+  const [lastEdition = 0, lastNumber = 0] = after.split(".").map(Number);
+  return edition < lastEdition || (edition === lastEdition && number <= lastNumber);
 }
 
 export function readData(frame: Frame): unknown {

@@ -221,6 +221,15 @@ export class Film {
     return index < 0 ? 1 : this.#seq.at(index);
   }
 
+  /** The event after which nothing more changed about one visit of a node. */
+  lastOf(node: string, visit: number): number | undefined {
+    const wanted = this.names.indexOf(node);
+    for (let index = this.length - 1; index >= 0; index--)
+      if (this.#node.at(index) === wanted && this.#visit.at(index) === visit && this.#item.at(index) < 0)
+        return this.#seq.at(index);
+    return undefined;
+  }
+
   /** How many changes each of `buckets` equal parts of the events has. */
   density(buckets: number): number[] {
     const found = new Array<number>(buckets).fill(0);

@@ -223,6 +223,40 @@ export function momentAt(axis: readonly Piece[], spot: number): number {
   return axis.at(-1)?.to ?? 0;
 }
 
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].concat(
+  [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400].map((s) => s * 1000),
+);
+
+export interface Tick {
+  readonly at: number;
+  /** Where it is in what is seen, from 0 to 1. */
+  readonly spot: number;
+}
+
+/** Round moments to write on the part of the axis that is seen, at most so many, and how far apart they are. */
+export function ticksOf(axis: readonly Piece[], [from, to]: readonly [number, number], most: number) {
+  const all = axis.reduce((sum, piece) => sum + piece.width, 0) || 1;
+  const seen: { from: number; to: number; spot: number }[] = [];
+  let before = 0;
+  for (const piece of axis) {
+    const [left, right] = [Math.max(before, from * all), Math.min(before + piece.width, to * all)];
+    // Outside of what is cut, a millisecond of the axis is a millisecond.
+    if (!piece.cut && left <= right)
+      seen.push({ from: piece.from + left - before, to: piece.from + right - before, spot: left / all });
+    before += piece.width;
+  }
+  const lasts = seen.reduce((sum, one) => sum + one.to - one.from, 0);
+  const longest = STEPS.at(-1)!;
+  const step = STEPS.find((one) => lasts / one <= most) ?? longest * Math.ceil(lasts / most / longest);
+  const found: Tick[] = [];
+  for (const piece of seen)
+    for (let at = Math.ceil(piece.from / step) * step; at <= piece.to; at += step) {
+      const spot = (piece.spot + (at - piece.from) / all - from) / (to - from);
+      if (spot - (found.at(-1)?.spot ?? -1) >= 0.8 / most) found.push({ at, spot });
+    }
+  return { ticks: found, step };
+}
+
 /** The nodes that the run's duration is made of: from what ended last, back along the edges to what each waited for. */
 export function criticalPath(film: Film): Set<string> {
   const ends = new Map<string, number>();

@@ -2,7 +2,7 @@
 import { type Palette, readPalette } from "../graph/palette.ts";
 import { cutToFit } from "../graph/text.ts";
 import { groupOf } from "../kit/states.ts";
-import { type Bar, type Chart, momentAt, type Piece, placeOn } from "./gantt.ts";
+import { type Bar, type Chart, type Piece, placeOn, ticksOf } from "./gantt.ts";
 
 export const LANE = 28;
 const SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Open Sans", sans-serif';
@@ -20,7 +20,8 @@ export interface Scene {
   readonly at: number | undefined;
   readonly opened: ReadonlySet<string>;
   readonly label: (lane: Chart["lanes"][number]) => string;
-  readonly time: (at: number) => string;
+  /** A moment in words; with `whole`, to the second. */
+  readonly time: (at: number, whole: boolean) => string;
 }
 
 export class TimelineView {
@@ -136,15 +137,14 @@ export class TimelineView {
   #drawAxis(scene: Scene, width: number, height: number): void {
     const pen = this.#pen;
     pen.font = `11px ${SANS}`;
-    const ticks = Math.max(2, Math.floor((width - this.#names) / 130));
-    for (let tick = 0; tick < ticks; tick++) {
-      const x = this.#names + (tick / ticks) * (width - this.#names - 12);
-      const [from, to] = scene.view;
-      const at = momentAt(scene.axis, from + (tick / ticks) * (to - from));
+    const most = Math.max(2, Math.floor((width - this.#names) / 110));
+    const { ticks, step } = ticksOf(scene.axis, scene.view, most);
+    for (const { at, spot } of ticks) {
+      const x = this.#names + spot * (width - this.#names - 12);
       pen.fillStyle = this.#palette.line;
       pen.fillRect(Math.round(x), HEAD, 1, height);
       pen.fillStyle = this.#palette.soft;
-      pen.fillText(scene.time(at), x + 4, HEAD - 9);
+      pen.fillText(scene.time(at, step >= 1000), x + 4, HEAD - 9);
     }
   }
 

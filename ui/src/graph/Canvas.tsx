@@ -20,6 +20,8 @@ interface Given {
   label?: string;
   /** Whether nodes that are done are left out. */
   sparse?: boolean;
+  /** Whether the run is shown as it is now and goes on. */
+  lively?: boolean;
   /** The node under a pointer that rests there; undefined when it goes on. */
   onRest?: (id: string | undefined) => void;
 }
@@ -36,6 +38,7 @@ export function Canvas(given: Given) {
     view,
     label = words.run.graph.label,
     sparse = false,
+    lively = false,
     onRest,
   } = given;
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -62,6 +65,15 @@ export function Canvas(given: Given) {
       view.current = null;
     };
   }, []);
+  useEffect(() => {
+    const less = matchMedia("(prefers-reduced-motion: reduce)");
+    const choose = () => {
+      view.current?.enliven(lively && !less.matches);
+    };
+    choose();
+    less.addEventListener("change", choose);
+    return () => less.removeEventListener("change", choose);
+  }, [lively]);
   useEffect(() => view.current?.show(drawing), [drawing]);
   useEffect(() => view.current?.mark(nodes, fates), [nodes, fates]);
   useEffect(() => view.current?.spare(sparse), [sparse, drawing]);

@@ -6,14 +6,20 @@ import { words } from "../words/en.ts";
 import { type Brush, drawBox, drawRing } from "./boxes.ts";
 import { Minimap } from "./minimap.ts";
 import { type Box, boundsOf, contains, DONE, type Drawing, fateOf, Grid, type Rect, type Wire } from "./model.ts";
+import { Motion } from "./motion.ts";
 import { type Palette, readPalette } from "./palette.ts";
 import { sharesOf } from "./shares.ts";
 import { drawHead, drawLabel } from "./wires.ts";
 
 const CELL = 600;
 const MOST_WIRES_FAR = 6000;
+/** From this size on dots are seen on wires, and so often they are drawn. */
+const LEAST_MOVING = 0.4;
+const MOVING_MS = 33;
 const LEAST_SCALE = 0.02;
 const MOST_SCALE = 3;
+/** Of a larger graph it is not looked which wires the run went along just now. */
+const MOST_MOVING = 2000;
 /** The longest side of a picture to keep, and its size, in pixels. */
 const MOST_SIDE = 12_000;
 const MOST_PIXELS = 40_000_000;
@@ -37,6 +43,9 @@ export class GraphView {
   #y = 0;
   #frame = 0;
   #touched = false;
+  readonly #motion = new Motion();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #lively = false;
   chosen = "";
   /** Nodes that are done are not drawn. */
   #sparse = false;
@@ -54,6 +63,7 @@ export class GraphView {
     this.#boxes = new Grid(CELL);
     this.#wires = new Grid(CELL);
     this.#paths.clear();
+    this.#motion.forget();
     this.#byId.clear();
     for (const box of drawing.boxes) {
       this.#boxes.add(box, box.place);
@@ -68,8 +78,20 @@ export class GraphView {
 
   /** What the nodes are, and what became of the edges; without the latter it is read from the nodes. */
   mark(nodes: ReadonlyMap<string, NodeView>, fates?: Fates): void {
+    const wires = this.#lively && this.#nodes.size ? this.#drawing.wires : [];
+    const open = wires.length > MOST_MOVING ? [] : wires.filter((wire) => this.#fateOf(wire) !== "taken");
     this.#nodes = nodes;
     this.#fates = fates;
+    this.#motion.send(
+      open.filter((wire) => this.#fateOf(wire) === "taken"),
+      performance.now(),
+    );
+    this.redraw();
+  }
+
+  /** Whether what happens is shown as movement: of a run as it is now, to who did not ask for less of it. */
+  enliven(on: boolean): void {
+    this.#lively = on;
     this.redraw();
   }
 
@@ -206,6 +228,7 @@ export class GraphView {
 
   stop(): void {
     cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#timer);
   }
 
   #draw(): void {
@@ -224,6 +247,7 @@ export class GraphView {
       height: this.#canvas.clientHeight / this.#scale,
     };
     this.#drawAll(view);
+    this.#drawDots(view);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const { clientWidth: width, clientHeight: height } = this.#canvas;
     this.#map.draw(pen, { width, height }, view, this.#palette, (box) => this.#stateOf(box));
@@ -234,6 +258,33 @@ export class GraphView {
     const boxes = [...this.#boxes.find(view)].filter((box) => !this.#isHidden(box));
     if (this.#scale < 0.4) this.#drawFar(boxes);
     else for (const box of boxes) this.#drawBox(box);
+  }
+
+  #drawDots(view: Rect): void {
+    clearTimeout(this.#timer);
+    const moves = this.#lively && this.#scale >= LEAST_MOVING && this.#drawMoving(view);
+    this.#canvas.dataset.moving = String(moves);
+    if (moves) this.#timer = setTimeout(() => this.redraw(), MOVING_MS);
+  }
+
+  /** Whether any of them goes on. */
+  #drawMoving(view: Rect): boolean {
+    const wires = [...this.#wires.find(view)].filter((wire) => !this.#isHidden(this.#byId.get(wire.to)));
+    const pen = this.#pen;
+    pen.fillStyle = this.#palette.states.busy!.border;
+    for (const { x, y } of this.#motion.dots(wires, performance.now(), (wire) => this.#isUsed(wire))) {
+      pen.beginPath();
+      pen.arc(x, y, 4, 0, 7);
+      pen.fill();
+    }
+    return this.#motion.moves;
+  }
+
+  /** Whether the node at the end of a wire is executed with what came along it, or still comes. */
+  #isUsed(wire: Wire): boolean {
+    const [source, target] = [this.#byId.get(wire.from), this.#byId.get(wire.to)];
+    if (!source || !target || this.#stateOf(target) !== "running") return false;
+    return this.#fateOf(wire) === "taken" || this.#stateOf(source) === "running";
   }
 
   /** Where the small map of the whole is under the pointer, that part comes into the middle. */

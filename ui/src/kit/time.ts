@@ -90,8 +90,10 @@ export function shownMinute(at: number, where: Zone, now: number): string {
 
 export function clockWithMilliseconds(at: number, where: Zone): string {
   const milliseconds = String(Math.floor((at * 1000) % 1000)).padStart(3, "0");
-  return `${format("clock", where).format(new Date(at * 1000))}.${milliseconds}`;
+  return `${clock(at, where)}.${milliseconds}`;
 }
+
+export const clock = (at: number, where: Zone): string => format("clock", where).format(new Date(at * 1000));
 
 /** Everything about a moment, for whoever wants to know it exactly. */
 export function exactTime(at: number, where: Zone): string {
@@ -101,6 +103,7 @@ export function exactTime(at: number, where: Zone): string {
 /** `850 ms`, `1.2 s`, `3 min 04 s`, `2 h 05 min`, `3 d 4 h`. */
 export function shownDuration(seconds: number): string {
   if (!(seconds >= 0)) return "0 s";
+  if (seconds < 0.0005) return words.time.least;
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);

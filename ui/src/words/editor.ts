@@ -17,7 +17,7 @@ export const words = {
   nothing: "The graph appears as soon as the text can be read.",
   views: { label: "How to edit", text: "Text", form: "Form" },
   checking: "checking",
-  valid: "no problems",
+  valid: "No problems",
   problems: (count: number) => many(count, "problem", "problems"),
   goTo: (line: number) => `line ${number(line)}`,
   form: {

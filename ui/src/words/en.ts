@@ -117,6 +117,7 @@ export const words = {
     ago: (text: string) => `${text} ago`,
     ahead: (text: string) => `in ${text}`,
     none: "not yet",
+    least: "< 1 ms",
   },
   help: {
     title: "Keyboard",

@@ -26,3 +26,27 @@ export const node = {
     >,
   },
 } as const;
+
+/** What a node yields. */
+export const stream = {
+  title: "Stream",
+  port: "Port",
+  label: (port: string) => (port ? `Chunks of ${port}` : "Chunks"),
+  waits: "nothing yet",
+  count: (count: number) => many(count, "chunk", "chunks"),
+  states: { connecting: "connecting", live: "flows", waiting: "reconnecting", hidden: "asleep", ended: "ended" },
+  ends: { end: "ended", failed: "failed", cancelled: "cancelled" } as Readonly<Record<string, string>>,
+  restarted: (edition: number) =>
+    `The node began anew (edition ${number(edition)}): what it said before counts no more.`,
+  hidden: (count: number) => `${many(count, "earlier chunk is", "earlier chunks are")} not shown.`,
+} as const;
+
+/** The visits of a node in a loop. */
+export const visits = {
+  label: "Visit",
+  newest: (state: string, visit: number) => `${number(visit)}, ${state} (newest)`,
+  one: (state: string, visit: number) => `${number(visit)}, ${state}`,
+  before: "Visit before",
+  after: "Visit after",
+  look: "Look at the run then",
+} as const;

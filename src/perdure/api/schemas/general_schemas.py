@@ -180,6 +180,8 @@ class NodeDetails(Node, frozen=True, kw_only=True):
     visits: list[Node]
     attempts: list[Attempt]
     """Every attempt, oldest first: the last 200 of those in the last 50,000 events of the run."""
+    ports: list[str]
+    """Where it yields chunks, `out` first; empty for a node that yields none."""
 
 
 class Run(View, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from perdure.errors import NotFound
 from perdure.journal import RunRecord
 from perdure.kernel.lifecycle import ENDED
 from perdure.kernel.state import Activation, State
-from perdure.service.views import get_node
+from perdure.service.views import get_node, ports_of
 from perdure.streams import Kept, Over, Part, Readable, Superseded, portions, stream_name
 from perdure.threads import aside
 
@@ -190,8 +190,7 @@ class ChunkReader:
 
 
 def _check_port(state: State, index: int, node: str, port: str) -> None:
-    found = state.irs[-1].nodes[index]
-    ports = () if found is None or found.stream is None else ("out", *found.stream.ports)
+    ports = ports_of(state, index)
     if port not in ports:
         why = f"has no port {port!r} (it has: {', '.join(ports)})" if ports else "has no stream"
         raise NotFound(f"run {state.run_id}: node {node} {why}")

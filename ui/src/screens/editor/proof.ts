@@ -1,7 +1,7 @@
 // Whether a run can take a change of its definition: asked for the change as it is, and again whenever the run moves.
 import { effect, signal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
-import { type Following, followRun } from "../../api/stream.ts";
+import { followRun, type RunFollowing } from "../../api/stream.ts";
 import type { Definition } from "./model.ts";
 import { merge, movedNodes, type Operation, same } from "./patch.ts";
 import type { Base, Session } from "./session.ts";
@@ -40,7 +40,7 @@ export class Proof {
   readonly theirs = signal<Base | undefined>(undefined);
   readonly runId: string;
   #session: Session;
-  #following: Following | undefined;
+  #following: RunFollowing | undefined;
   #stop: (() => void) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #asking: Promise<void> | undefined;

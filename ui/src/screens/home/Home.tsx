@@ -155,7 +155,7 @@ function Newest({ runs }: { runs: Overview["newest"] }) {
               </td>
               <td class="c-workflow">
                 <Foreign text={run.workflow} />
-                <span class="soft">{run.version ? `@${number(run.version)}` : ` ${words.runs.unregistered}`}</span>
+                {run.version > 0 && <span class="soft">@{number(run.version)}</span>}
               </td>
               <td class="c-id">
                 <a href={href(`/runs/${encodeURIComponent(run.run_id)}`)} aria-label={words.runs.open(run.run_id)}>

@@ -14,8 +14,10 @@ import { Awaited, Definition, Input } from "./Given.tsx";
 import { drawerWidth } from "./Grip.tsx";
 import { Logs } from "./Logs.tsx";
 import { NodeActions } from "./NodeActions.tsx";
-import { Output } from "./Parts.tsx";
+import { OfVisit, Output } from "./Parts.tsx";
+import { Stream } from "./Stream.tsx";
 import type { RunStore } from "./store.ts";
+import { chosenVisit, Visits } from "./Visits.tsx";
 
 type Details = Schemas["NodeDetails"];
 
@@ -64,6 +66,8 @@ export function Drawer({ store, node }: { store: RunStore; node: string }) {
 function Content({ store, node, found }: { store: RunStore; node: string; found: Details }) {
   const text = words.run.drawer;
   const why = store.at.value === undefined ? store.why.value.get(node) : undefined;
+  const visit = chosenVisit(found.visits);
+  const attempts = visit ? found.attempts.filter((one) => one.visit === visit.visit) : found.attempts;
   return (
     <>
       <p class="drawer-facts">
@@ -80,6 +84,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
           </span>
         )}
       </p>
+      <Visits store={store} node={node} visits={found.visits} />
       <NodeActions store={store} node={node} />
       {found.progress !== undefined && (
         <section>
@@ -108,21 +113,32 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
           <p>{sayItems(found.items as Readonly<Record<string, number>>)}</p>
         </section>
       )}
+      {found.ports.length > 0 && store.at.value === undefined && (
+        <Stream store={store} node={node} ports={found.ports} />
+      )}
       {SPEAKING.has(found.type) && <Conversation store={store} node={node} />}
       <section>
         <h3>
           {text.output} {found.size !== undefined && <CopyButton text={`{{ ${node} }}`} label={text.template} />}
         </h3>
-        <Output
-          where={{ runId: store.runId, node, of: "output", at: store.at.value }}
-          size={found.size}
-          turn={`${found.visit} ${found.attempt} ${found.state} ${found.size}`}
-        />
+        {visit ? (
+          <OfVisit
+            key={visit.visit}
+            where={{ runId: store.runId, node, of: "output", at: store.at.value }}
+            visit={visit}
+          />
+        ) : (
+          <Output
+            where={{ runId: store.runId, node, of: "output", at: store.at.value }}
+            size={found.size}
+            turn={`${found.visit} ${found.attempt} ${found.state} ${found.size}`}
+          />
+        )}
       </section>
-      <Input store={store} node={node} />
+      <Input store={store} node={node} visit={visit?.visit} />
       <section>
         <h3>{text.attempts}</h3>
-        {found.attempts.length === 0 ? <p class="soft">{text.noAttempts}</p> : <Attempts attempts={found.attempts} />}
+        {attempts.length === 0 ? <p class="soft">{text.noAttempts}</p> : <Attempts attempts={attempts} />}
       </section>
       <section>
         <h3>{text.logs}</h3>

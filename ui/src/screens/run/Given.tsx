@@ -25,7 +25,8 @@ function Fold({ title, children }: { title: string; children: ComponentChildren 
   );
 }
 
-export function Input(about: About) {
+/** What it was given, of one visit or of the newest. */
+export function Input(about: About & { readonly visit: number | undefined }) {
   return (
     <Fold title={words.input}>
       <Sent {...about} />
@@ -33,12 +34,12 @@ export function Input(about: About) {
   );
 }
 
-function Sent({ store, node }: About) {
+function Sent({ store, node, visit }: About & { readonly visit: number | undefined }) {
   const at = store.at.value;
-  const found = useLoad(`${node} ${at ?? store.nodes.value.get(node)?.attempt}`, (signal) =>
+  const found = useLoad(`${node} ${visit} ${at ?? store.nodes.value.get(node)?.attempt}`, (signal) =>
     call("GET /api/v1/runs/{run_id}/nodes/{node}/input", {
       path: { run_id: store.runId, node },
-      query: { at },
+      query: { at, visit },
       signal,
     }),
   );

@@ -139,6 +139,7 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
               onChoose={choose}
               view={view}
               sparse={sparse}
+              lively={store.at.value === undefined}
               onRest={(id) => (pointed.value = id)}
             />
           ) : loaded.error.value === undefined ? (

@@ -17,6 +17,8 @@ export interface Whereabouts {
   readonly node?: string;
   readonly of: "output" | "inputs" | "outputs";
   readonly at?: number | undefined;
+  /** Of a node in a loop: which of its visits; without it, the newest. */
+  readonly visit?: number;
 }
 
 const STEP = 100;
@@ -27,7 +29,8 @@ function read(where: Whereabouts, pointer: string, offset: number, signal: Abort
   if (where.of === "inputs") return call("GET /api/v1/runs/{run_id}/inputs", { path: { run_id }, query, signal });
   if (where.of === "outputs") return call("GET /api/v1/runs/{run_id}/outputs", { path: { run_id }, query, signal });
   const path = { run_id, node: where.node ?? "" };
-  return call("GET /api/v1/runs/{run_id}/nodes/{node}/output", { path, query: { ...query, at: where.at }, signal });
+  const about = { ...query, at: where.at, visit: where.visit };
+  return call("GET /api/v1/runs/{run_id}/nodes/{node}/output", { path, query: about, signal });
 }
 
 /** The reference of a value that is stored by itself, if it is one. */
@@ -53,6 +56,12 @@ interface Held {
 export function Output({ where, size, turn }: Held) {
   if (size === undefined) return <p class="soft">{general.run.drawer.noOutput}</p>;
   return size <= WHOLE_BYTES ? <Whole where={where} turn={turn} /> : <Large where={where} size={size} />;
+}
+
+/** What a visit gave that is not the newest. */
+export function OfVisit({ where, visit }: { where: Held["where"]; visit: Schemas["Node"] }) {
+  if (visit.size === undefined) return <p class="soft">{general.run.drawer.noOutput}</p>;
+  return <Parts where={{ ...where, visit: visit.visit }} />;
 }
 
 function Whole({ where, turn }: { where: Held["where"]; turn: string }) {

@@ -7,7 +7,7 @@ import { LANE, TimelineView } from "../../film/timeline.ts";
 import { Foreign, Loading, StateMark } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { ticks } from "../../kit/ticks.ts";
-import { clockWithMilliseconds, shownDuration, zone } from "../../kit/time.ts";
+import { clock, clockWithMilliseconds, shownDuration, zone } from "../../kit/time.ts";
 import { change, place } from "../../router.ts";
 import { theme } from "../../shell/theme.ts";
 import { words } from "../../words/en.ts";
@@ -137,7 +137,7 @@ function Lanes({ store, node, chart, collapse, critical, view, onView, opened, o
       at: seen === undefined ? undefined : seen * 1000,
       opened,
       label: words.run.timeline.lane,
-      time: (one) => clockWithMilliseconds(one / 1000, zone.peek()),
+      time: (one, whole) => (whole ? clock : clockWithMilliseconds)(one / 1000, zone.peek()),
     });
   });
   return (

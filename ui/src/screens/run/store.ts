@@ -1,7 +1,7 @@
 // One run: the server's own view of it as it is now, read again whenever its journal grows; the journal; and the film of what was before.
 import { computed, signal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
-import { type Following, type Frame, followRun, readData, type StreamState } from "../../api/stream.ts";
+import { type Frame, followRun, type RunFollowing, readData, type StreamState } from "../../api/stream.ts";
 import { FilmStore } from "../../film/store.ts";
 import { DONE } from "../../graph/model.ts";
 import { place } from "../../router.ts";
@@ -45,7 +45,7 @@ export class RunStore {
   readonly shown = computed(() => (this.at.value === undefined ? this.nodes.value : this.film.nodesAt(this.at.value)));
   readonly counts = computed(() => countStates(this.shown.value));
   #aborter = new AbortController();
-  #following: Following | undefined;
+  #following: RunFollowing | undefined;
   #linesFrom: number | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #reading = false;

@@ -230,7 +230,7 @@ function Row({ run, index, picked, onPick }: RowGiven) {
       </td>
       <td class="c-workflow">
         <Foreign text={run.workflow} />
-        <span class="soft">{run.version ? `@${number(run.version)}` : ` ${words.runs.unregistered}`}</span>
+        {run.version > 0 && <span class="soft">@{number(run.version)}</span>}
       </td>
       <td class="c-id">
         <a href={to} aria-label={words.runs.open(run.run_id)}>

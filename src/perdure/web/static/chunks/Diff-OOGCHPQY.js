@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-2NAZ3GOR.js";import"./chunk-TZSOJ6HX.js";import"./chunk-I5OD7SRL.js";import"./chunk-GKK3PTAJ.js";import"./chunk-UGFMOXAE.js";import"./chunk-XQ75UBNN.js";import"./chunk-LZCGELCN.js";import"./chunk-QWXTRVHA.js";import"./chunk-5IRO7ZNF.js";export{c as ChangeList,b as default,a as marksOf};

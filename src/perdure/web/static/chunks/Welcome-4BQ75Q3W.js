@@ -1,1 +1,0 @@
-import{b as a,c as b}from"./chunk-AR557SBI.js";import"./chunk-JH2PMB36.js";import"./chunk-TN6YDIYF.js";import"./chunk-XQ75UBNN.js";import"./chunk-QWXTRVHA.js";import"./chunk-5IRO7ZNF.js";export{b as YourTurn,a as default};
