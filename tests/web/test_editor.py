@@ -101,7 +101,7 @@ def text_of(page):
 def test_a_workflow_is_written_by_keyboard_alone_and_two_editors_lose_nothing(site, page, watch):
     watch.allowed.append("409")  # the second of two editors is to be refused
     page.goto(f"{site.url}/workflows/new")
-    expect(page.locator(".problems")).to_contain_text("no problems")
+    expect(page.locator(".problems")).to_contain_text("No problems")
     outline = page.get_by_role("tree", name="Outline")
     outline.focus()
     page.keyboard.press("Home")
@@ -121,7 +121,7 @@ def test_a_workflow_is_written_by_keyboard_alone_and_two_editors_lose_nothing(si
     assert found["reason"] == "the beginning"
     # Two at once: one changes `first`, the other has added a node meanwhile.
     page.get_by_role("link", name="Edit").click()
-    expect(page.locator(".problems")).to_contain_text("no problems")
+    expect(page.locator(".problems")).to_contain_text("No problems")
     page.get_by_role("treeitem").filter(has_text="first").click()
     rest = page.get_by_label("Everything else of the node, as JSON")
     rest.fill('{"type": "transform", "priority": 3}')
@@ -145,7 +145,7 @@ def test_a_workflow_is_written_by_keyboard_alone_and_two_editors_lose_nothing(si
 def test_text_and_form_are_one_document_and_undo_leads_to_its_first_bytes(site, page, watch):
     site.post("/workflows", {**samples.FULFIL, "name": "two-sides"})
     page.goto(f"{site.url}/workflows/two-sides/edit")
-    expect(page.locator(".problems")).to_contain_text("no problems")
+    expect(page.locator(".problems")).to_contain_text("No problems")
     original = text_of(page)
     page.get_by_role("treeitem").filter(has_text="ship").click()
     page.get_by_role("button", name="Remove this node").click()
@@ -164,7 +164,7 @@ def test_text_and_form_are_one_document_and_undo_leads_to_its_first_bytes(site, 
     expect(page.get_by_text("the draft is here again")).to_be_visible()
     expect(page.locator(".problems")).to_contain_text("nonsense")
     page.get_by_role("button", name="Discard the draft").click()
-    expect(page.locator(".problems")).to_contain_text("no problems")
+    expect(page.locator(".problems")).to_contain_text("No problems")
     assert text_of(page) == original
     page.get_by_role("treeitem").filter(has_text="ship").click()
     page.get_by_role("button", name="Remove this node").click()
@@ -248,3 +248,20 @@ def test_a_text_with_problems_is_kept_when_another_patches_the_run(site, page, w
     assert "id: theirs" in text_of(page)
     assert "description: mine" in text_of(page)
     assert find_barriers(page) == []
+
+
+def test_what_is_not_saved_is_tried_and_its_states_are_seen_in_the_graph(site, page, watch):
+    page.goto(f"{site.url}/workflows/new")
+    page.get_by_role("button", name="Try").click()
+    sheet = page.get_by_role("dialog")
+    expect(sheet).to_contain_text("It is a real run")
+    expect(sheet).to_have_attribute("data-ready", "true")  # it takes no click in its first 300 ms
+    assert find_barriers(page) == []
+    sheet.get_by_role("button", name="Start").click()
+    line = page.locator(".trial")
+    expect(line).to_contain_text("completed")
+    expect(page.get_by_role("treeitem").filter(has_text="first")).to_contain_text("completed")
+    assert find_barriers(page) == []
+    assert [one["name"] for one in site.get("/workflows")["items"] if one["name"] == "my-workflow"] == []
+    line.get_by_role("link", name="Open the run").click()
+    expect(page.locator("h1")).to_contain_text("my-workflow not registered")

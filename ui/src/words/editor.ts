@@ -39,6 +39,15 @@ export const words = {
   draft: "You had begun to edit this: the draft is here again.",
   discard: "Discard the draft",
   save: "Save",
+  trial: {
+    verb: "Try",
+    title: "Try what stands here",
+    about:
+      "This starts a run of it without saving it. It is a real run (version 0): what its nodes do outside is done. You see it in the graph.",
+    start: "Start",
+    runs: "The trial run is",
+    open: "Open the run",
+  },
   saving: {
     title: "Save a new version",
     run: "Apply to the run",

@@ -15,6 +15,7 @@ import { ChangeList } from "../workflows/Diff.tsx";
 import type { Definition } from "./model.ts";
 import { type Clash, merge } from "./patch.ts";
 import { Session } from "./session.ts";
+import { Trial, TrySheet } from "./Trial.tsx";
 import { Workbench } from "./Workbench.tsx";
 import { printDefinition } from "./yaml.ts";
 
@@ -91,6 +92,9 @@ interface Meeting {
 
 function Page({ session, name }: { session: Session; name: string | undefined }) {
   const saving = useSignal(false);
+  const trying = useSignal(false);
+  const trial = useSignal("");
+  const marks = useSignal<ReadonlyMap<string, string> | undefined>(undefined);
   const meeting = useSignal<Meeting | undefined>(undefined);
   const why = lacks("workflows:write");
   const idle = session.patch.value?.length === 0 && name !== undefined;
@@ -112,15 +116,24 @@ function Page({ session, name }: { session: Session; name: string | undefined })
           <Foreign text={name === undefined ? words.fresh : words.title(name)} />
           {name !== undefined && <span class="soft plain"> @{session.base.value.version}</span>}
         </h1>
-        <button
-          type="button"
-          class="primary"
-          disabled={!session.definition.value || session.checking.value || idle || why !== undefined}
-          title={why ?? (idle ? words.saving.none : undefined)}
-          onClick={() => (saving.value = true)}
-        >
-          {words.save}
-        </button>
+        <div class="bar">
+          <button
+            type="button"
+            disabled={!session.definition.value || session.checking.value}
+            onClick={() => (trying.value = true)}
+          >
+            {words.trial.verb}
+          </button>
+          <button
+            type="button"
+            class="primary"
+            disabled={!session.definition.value || session.checking.value || idle || why !== undefined}
+            title={why ?? (idle ? words.saving.none : undefined)}
+            onClick={() => (saving.value = true)}
+          >
+            {words.save}
+          </button>
+        </div>
       </div>
       {session.restored.value && (
         <p class="reason" data-group="busy">
@@ -136,7 +149,25 @@ function Page({ session, name }: { session: Session; name: string | undefined })
           </button>
         </p>
       )}
-      <Workbench session={session} />
+      {trial.value && (
+        <Trial
+          key={trial.value}
+          runId={trial.value}
+          onMarks={(found) => (marks.value = found)}
+          onClose={() => (trial.value = "")}
+        />
+      )}
+      <Workbench session={session} marks={marks.value} />
+      {trying.value && session.definition.value && (
+        <TrySheet
+          definition={session.definition.value}
+          onStart={(runId) => {
+            trial.value = runId;
+            trying.value = false;
+          }}
+          onClose={() => (trying.value = false)}
+        />
+      )}
       {saving.value && (
         <Saving session={session} name={name} onClose={() => (saving.value = false)} onConflict={meet} />
       )}
