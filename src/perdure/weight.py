@@ -24,6 +24,8 @@ WHY = (
 
 _TEXTS = 100_000
 """How many texts are examined: of many short ones, hardly any weighs more than the comma behind it."""
+_FEW = 3
+_MOST_SEARCHED = 256 * 1024
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
@@ -39,6 +41,15 @@ def is_heavy(data: bytes | bytearray) -> bool:
         if weight <= MOST:
             return False
     return True
+
+
+def count_parts(data: bytes | bytearray) -> int:
+    """How many lists and objects JSON has. What stands in its texts does not count, unless there is very much of it."""
+    parts = count(data, b"[") + count(data, b"{")
+    if parts <= _FEW or len(data) > _MOST_SEARCHED or b'"' not in data:
+        return parts
+    plain = _STRING.sub(b"", data)
+    return plain.count(b"[") + plain.count(b"{")
 
 
 def weigh(data: bytes | bytearray) -> int:

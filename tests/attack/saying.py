@@ -109,3 +109,8 @@ def step_text(ctx: perdure.Context) -> Any:
 def log_half(ctx: perdure.Context) -> Any:
     ctx.log(f"line {HALF}\0")
     return 1
+
+
+def fail_with_many_parts() -> Any:
+    """As a library may: an error whose details are short, and a thousand lists."""
+    raise Failure("no", "it failed", details=[[]] * 1_000, retryable=False)

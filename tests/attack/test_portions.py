@@ -86,7 +86,7 @@ def test_a_snapshot_is_written_and_read_without_the_collector(monkeypatch):
     found = snapshot.decode(snapshot.encode(state), {})
     assert found is not None
     assert found.activations == state.activations
-    assert collecting == [False] * 3
+    assert collecting.count(False) == len(collecting) > 3
     assert gc.isenabled()
 
 

@@ -5,8 +5,9 @@ Snapshots are versioned and may always be thrown away: the journal is the truth.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +23,10 @@ from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
 SNAPSHOT_VERSION = 19
+PIECE = 2_000
+"""The activations that are encoded in one step: a millisecond, without their values."""
+
+T = TypeVar("T")
 
 _PLAIN = (
     "run_id",
@@ -92,24 +97,72 @@ class Snapshot(msgspec.Struct, kw_only=True):
     """Who waits for each signal: an activation, and the ask of it that does, if it is one."""
 
 
-@no_collection()
 def encode(state: State) -> bytes:
-    for activation in state.activations.values():
-        if len(activation.edges) > 1:
-            activation.edges = dict(sorted(activation.edges.items()))
-    snapshot = Snapshot(
-        version=SNAPSHOT_VERSION,
-        plain={name: _plain_value(state, name) for name in _PLAIN},
-        tally=sorted((name, count) for name, count in state.tally.items() if count),
-        activations=sorted(state.activations.values(), key=attrgetter("node", "scope", "item")),
-        loops=sorted(state.loops.values(), key=attrgetter("loop", "scope")),
-        entered=sorted((*key, *value) for key, value in state.entered.items()),
-        visits=sorted(state.visits.items()),
-        timers=dict(sorted(state.timers.items())),
-        approvals=dict(sorted(state.approvals.items())),
-        signal_waits={name: _keys(state, line) for name, line in sorted(state.signal_waits.items())},
-    )
-    return _encoder.encode(snapshot)
+    steps = encoding(state)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            body: bytes = done.value
+            return body
+
+
+def encoding(state: State) -> Generator[None, None, bytes]:
+    """The same in steps, for states so large that all at once takes too long; the state must not change meanwhile."""
+    order: list[tuple[int, tuple[int, ...], int, Activation]] = []
+    for some in _in_pieces(list(state.activations.values())):
+        with no_collection():
+            for activation in some:
+                if len(activation.edges) > 1:
+                    activation.edges = dict(sorted(activation.edges.items()))
+            order += sorted([(one.node, one.scope, one.item, one) for one in some])
+        yield
+    with no_collection():
+        order.sort()  # of pieces that are sorted, it takes little
+    yield
+    pieces = [_map_head(len(_FIELDS))]
+    for name, find in _FIELDS.items():
+        if name == "activations":
+            pieces += [_ACTIVATIONS, _list_head(len(order))]
+            for part in _in_pieces(order):
+                with no_collection():
+                    pieces.append(_encoder.encode([one for *_, one in part])[len(_list_head(len(part))) :])
+                yield
+            continue
+        with no_collection():
+            pieces += [_encoder.encode(name), _encoder.encode(find(state))]
+        yield
+    return b"".join(pieces)
+
+
+def _in_pieces(whole: list[T]) -> Iterator[list[T]]:
+    for start in range(0, len(whole), PIECE):
+        yield whole[start : start + PIECE]
+
+
+def _map_head(count: int) -> bytes:
+    return bytes((0x80 | count,))
+
+
+def _list_head(count: int) -> bytes:
+    if count < 16:
+        return bytes((0x90 | count,))
+    return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
+
+
+_FIELDS: dict[str, Callable[[State], Any]] = {
+    "version": lambda state: SNAPSHOT_VERSION,
+    "plain": lambda state: {name: _plain_value(state, name) for name in _PLAIN},
+    "tally": lambda state: sorted((name, count) for name, count in state.tally.items() if count),
+    "activations": lambda state: list(state.activations.values()),
+    "loops": lambda state: sorted(state.loops.values(), key=attrgetter("loop", "scope")),
+    "entered": lambda state: sorted((*key, *value) for key, value in state.entered.items()),
+    "visits": lambda state: sorted(state.visits.items()),
+    "timers": lambda state: dict(sorted(state.timers.items())),
+    "approvals": lambda state: dict(sorted(state.approvals.items())),
+    "signal_waits": lambda state: {name: _keys(state, line) for name, line in sorted(state.signal_waits.items())},
+}
+"""How each field of a `Snapshot` is found, fewer than sixteen."""
 
 
 def _keys(state: State, line: Line) -> list[tuple[Key, str]]:
@@ -206,6 +259,7 @@ def _read_ref(code: int, data: memoryview) -> Any:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_write_ref)
+_ACTIVATIONS = _encoder.encode("activations")
 _decoder = msgspec.msgpack.Decoder(Snapshot, ext_hook=_read_ref)
 _probe = msgspec.msgpack.Decoder(_Version, ext_hook=_read_ref)
 _plain: Any = msgspec.msgpack.Decoder(_Plain, ext_hook=_read_ref)

@@ -474,10 +474,11 @@ class Coordinator:
         commits = []
         answers = batch.answers_in_commits()
         for run_id, loaded in list(batch.runs.items()):
-            if self._pace.is_over():  # the snapshot of a large run takes long
-                await self._pace.rest()
             try:
                 if loaded.changed:
+                    for _ in loaded.encode_in_steps():  # nothing else decides on it meanwhile
+                        await self._pace.rest_if_over()
+                    await self._pace.rest_if_over()
                     commits.append(self._commit(loaded, answers.get(run_id, ())))
             except Exception as error:  # noqa: BLE001  something in the run cannot be stored
                 await self._quarantine(run_id, batch, error)

@@ -205,7 +205,7 @@ class Handling:
         if result.kind != "checkpointed":
             self._publisher.done(result.task_id)
         command = message.command(self._clock, loaded.state)
-        self._rulings.decide(loaded, self._renderer.accepted(loaded.state, command))
+        self._rulings.decide(loaded, self._renderer.accepted(loaded, command))
         message.refused = result.kind == "checkpointed" and not _is_granted(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:

@@ -6,7 +6,7 @@ Owns loading (snapshot, then events) and the translation of decisions into journ
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -46,6 +46,7 @@ from perdure.runtime.coordinator.projections import (
     resolve_letter,
     row_of,
 )
+from perdure.runtime.coordinator.room import Room
 from perdure.runtime.coordinator.triggers.firings import end_notice, start_notice
 from perdure.runtime.coordinator.triggers.item_letters import find_item_letters, resolve_item_letter, touches_letters
 from perdure.runtime.coordinator.triggers.subscriptions import find_left, subscriptions_after, subscriptions_of
@@ -60,13 +61,15 @@ SNAPSHOT_EVERY = 1000
 """The fewest events between two snapshots of one run (PROTOCOL 5)."""
 _READ = 2000
 LARGEST_SNAPSHOT = 20 * 1024 * 1024
-"""The bytes beyond which no snapshot is taken: so many take 80 ms of the loop. A map of 100,000 items has 17 MiB."""
+"""The bytes beyond which no snapshot is taken: to read so many holds up all threads for 50 ms. A map of 100,000 items has
+17 MiB."""
 LARGE_BYTES = 256 * 1024
 """The most bytes of a snapshot, or of events, that are read in one go on the loop."""
 
 
 class Loaded:
     __slots__ = (
+        "_encoded",
         "commit_id",
         "durable_seq",
         "effects",
@@ -81,6 +84,7 @@ class Loaded:
         "parked",
         "partition",
         "pins",
+        "room",
         "snapshot_seq",
         "state",
         "subscribed",
@@ -88,8 +92,11 @@ class Loaded:
         "trigger",
     )
 
-    def __init__(self, state: State, partitions: int, snapshot_seq: int = 0, snapshot_bytes: int = 0) -> None:
+    def __init__(
+        self, state: State, partitions: int, snapshot_seq: int = 0, snapshot_bytes: int = 0, room: Room | None = None
+    ) -> None:
         self.state = state
+        self.room = room or Room()
         self.grown = snapshot_bytes or state.bytes
         """Roughly the bytes of a snapshot taken now: those of the last one, and of all events written since."""
         self.durable_seq = state.seq
@@ -104,6 +111,8 @@ class Loaded:
         self.subscribed = subscriptions_of(state)
         """Where the run takes in what happens, as its rows say."""
         self.commit_id = ""
+        self._encoded = b""
+        """The snapshot for the next commit, where it was encoded before."""
         self.trigger: TriggerRow | None = None
         """The row of the trigger that was written last, if this process wrote one."""
         state.closed_approvals.clear()  # what the journal holds has its rows
@@ -144,6 +153,13 @@ class Loaded:
                 self.effects.append(effect)
                 self._notice(effect)
 
+    def encode_in_steps(self) -> Iterator[None]:
+        """Encode the snapshot that the next commit takes, if it takes one and the state is large."""
+        if len(self.state.activations) <= snapshot.PIECE or not self._wants_snapshot():
+            return
+        with suppress(OverflowError):
+            self._encoded = yield from snapshot.encoding(self.state)
+
     def commit(self, commit_id: str, incarnation: int | None) -> Commit:
         """The commit that writes the decisions taken since the last one."""
         state = self.state
@@ -152,11 +168,13 @@ class Loaded:
         if self._wants_snapshot():
             self.snapshot_seq = state.seq
             with suppress(OverflowError):  # a whole number beyond 64 bits: JSON holds it, a snapshot does not
-                taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, snapshot.encode(state))
+                taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, self._encoded or snapshot.encode(state))
                 self.grown = len(taken.body)
+            self._encoded = b""
         events = tuple([StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events])
         for event in events:
             self.grown += len(event.body)
+        self.room.write(event.body for event in events)
         timers = self.timers.items()
         kinds = set(map(type, self.events))  # most commits touch none of what has rows of its own
         before = self.subscribed
@@ -191,7 +209,7 @@ class Loaded:
 
     def _wants_snapshot(self) -> bool:
         """Whether this commit takes a snapshot. The cost of one grows with the state, so a large state takes fewer,
-        which keeps the cost per event constant. A snapshot is made in one go, so an even larger state has none, and is
+        which keeps the cost per event constant. A snapshot is read in one go, so an even larger state has none, and is
         loaded from its events."""
         if self.grown > LARGEST_SNAPSHOT:
             return False

@@ -14,6 +14,8 @@ from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded, find_kept, load_from
 from perdure.runtime.coordinator.quarantine import Quarantined
+from perdure.runtime.coordinator.room import look, needs_a_look
+from perdure.threads import aside
 
 
 class Memory:
@@ -51,8 +53,12 @@ class Memory:
                 state = await load_from(self._journal, self._library.get_now, record, kept)
             if state.imported:  # even if its row does not say so
                 raise Quarantined(f"run {run_id} was imported from {state.imported}: to look at, not to run")
+            room = await aside(state.tenant, look, state) if needs_a_look(state) else None
             found = Loaded(
-                state, self._journal.partition_count, *((0, 0) if kept is None else (kept.seq, len(kept.body)))
+                state,
+                self._journal.partition_count,
+                *((0, 0) if kept is None else (kept.seq, len(kept.body))),
+                room=room,
             )
             self.runs[run_id] = found
             found.pins = self._pins.pop(run_id, 0)

@@ -27,6 +27,10 @@ class Pace:
     def is_over(self) -> bool:
         return self._clock.monotonic() > self._until
 
+    async def rest_if_over(self) -> None:
+        if self.is_over():
+            await self.rest()
+
     async def rest(self) -> None:
         """Let all other tasks of the loop have a turn."""
         await self._clock.sleep(0)

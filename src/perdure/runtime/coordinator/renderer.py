@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from perdure.blobs import INLINE_BYTES, WITH_REFS, full_ref, is_ref, ref_of
+from perdure.blobs import INLINE_BYTES, WITH_REFS, full_ref, is_ref
 from perdure.budget import Budget
 from perdure.clock import Clock
 from perdure.expressions.at_hand import NOTHING, AtHand, Lost, pick, resolve
-from perdure.expressions.errors import ConfigTorn, NeedsSize, NeedsStore, TemplateError, size_key, stored_key
+from perdure.expressions.errors import ConfigTorn, NeedsSize, TemplateError, size_key
 from perdure.expressions.json_schema import check as check_value
 from perdure.expressions.json_schema import find_misfits
 from perdure.expressions.namespace import Namespace, Run, outcome
@@ -47,6 +47,7 @@ from perdure.runtime.coordinator.agent_tasks import label_of, routes_of
 from perdure.runtime.coordinator.asked_for import keep_asks
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.config_contents import load_config, resolve_top
+from perdure.runtime.coordinator.keeper import Keeper, split, without_details
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.stream_ends import flow_of
 from perdure.runtime.coordinator.triggers.inner_triggers import make_await
@@ -60,8 +61,6 @@ from perdure.transport import Task
 
 _SHOWN_MISFITS = 5
 LONGEST_LIMIT_KEY = 500
-PART_BYTES = 1024
-"""The largest part that stays inside an object that is too large as a whole; larger parts are stored as blobs."""
 
 
 class Renderer:
@@ -69,6 +68,7 @@ class Renderer:
         """Without a cache nothing can be stored or fetched: every value stays where it is."""
         self._registry = registry
         self._cache = cache
+        self.keeper = Keeper(cache)
         self._vault = vault
         self.doubts_sizes = False
         """Whether the sizes of blobs are asked of the store: workers are other processes, and may say anything."""
@@ -90,25 +90,7 @@ class Renderer:
 
     def keep(self, value: Any, tenant: str) -> Any:
         """A value as an event may hold it. Raises NeedsStore."""
-        return self._keep(value, tenant)[0]
-
-    def _keep(self, value: Any, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
-        """A value as an event may hold it, and its size: a large one as the reference to it, once that is stored."""
-        return self._store(value, *segments.encode(value), tenant, limit)
-
-    def _store(self, value: Any, data: bytes, refs: bool, tenant: str, limit: int = INLINE_BYTES) -> tuple[Any, int]:
-        if len(data) <= limit or self._cache is None:
-            return value, len(data)
-        ref = ref_of(data, refs=refs)
-        if stored_key(ref) not in self._at_hand(tenant):
-            raise NeedsStore(ref, data)
-        return BlobRef(ref), len(data)
-
-    def _keep_parts(self, value: Any, tenant: str) -> Any:
-        """`keep` for an object whose keys must stay visible: each large part is stored by itself."""
-        if not isinstance(value, dict) or len(segments.encode(value)[0]) <= INLINE_BYTES:
-            return value
-        return {key: self._keep(item, tenant, PART_BYTES)[0] for key, item in value.items()}
+        return self.keeper.keep(value, tenant)[0]
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
@@ -207,17 +189,18 @@ class Renderer:
                 undo=address.undo,
             )
         )
-        return self._command(state, answer, about)
+        return self._command(loaded, answer, about)
 
-    def _command(self, state: State, answer: Answer, about: dict[str, Any]) -> c.Command:
+    def _command(self, loaded: Loaded, answer: Answer, about: dict[str, Any]) -> c.Command:
+        state, keep, room = loaded.state, self.keeper.keep, loaded.room
         if isinstance(answer, Failed):
             return c.Fail(**about, error=Error(answer.code, answer.message), retryable=False)
         if isinstance(answer, Done):
             data, refs = segments.encode(answer.output)
             if has_many(data):
                 return c.Fail(**about, error=Error("bad_output", f"output: {WHY}"), retryable=False)
-            output, size = self._store(answer.output, data, refs, state.tenant)
-            return self.accepted(state, c.Complete(**about, **_split(output), size=size, started_at=about["at"]))
+            output, size = self.keeper.store(answer.output, data, refs, state.tenant, room=room)
+            return self._fitting(state, c.Complete(**about, **split(output), size=size, started_at=about["at"]))
         if isinstance(answer, Awaiting):
             return make_await(state, answer, about, self.find_at_hand(state.tenant))
         return c.Suspend(
@@ -228,17 +211,18 @@ class Renderer:
             on_timeout=answer.on_timeout,  # type: ignore[arg-type]
             escalate_to=answer.escalate_to,
             timeout_seconds=answer.timeout_seconds,
-            shown=self._keep_parts(answer.shown, state.tenant),
-            form=self._keep(answer.form, state.tenant)[0],
+            shown=self.keeper.keep_parts(answer.shown, state.tenant, room),
+            form=keep(answer.form, state.tenant, room=room)[0],
             notify=answer.notify,
             workflow=answer.workflow,
-            inputs=self._keep(answer.inputs, state.tenant)[0],
+            inputs=keep(answer.inputs, state.tenant, room=room)[0],
             budget=answer.budget,
         )
 
-    def accepted(self, state: State, command: c.Command) -> c.Command:
+    def accepted(self, loaded: Loaded, command: c.Command) -> c.Command:
         """A result as it may be decided on: its large values are stored, and a completion whose output does not fit the
         node's `output_schema` is a failed attempt."""
+        state, keep, room = loaded.state, self.keeper.keep, loaded.room
         if isinstance(command, c.Checkpoint):
             data = command.data
             if data is None:
@@ -247,14 +231,19 @@ class Renderer:
                 said = self._weigh(data.ref, command.size - len(command.step), state.tenant)
                 size = command.size if isinstance(said, Lost) else said + len(command.step)
                 command = msgspec.structs.replace(command, size=size)
-            return msgspec.structs.replace(command, data=self._keep(data, state.tenant)[0])
+            return msgspec.structs.replace(command, data=keep(data, state.tenant, room=room)[0])
         if isinstance(command, c.AskFor):
-            return keep_asks(command, lambda value: self._keep(value, state.tenant)[0])
+            return keep_asks(command, lambda value: keep(value, state.tenant, room=room)[0])
+        if isinstance(command, c.Fail):
+            return msgspec.structs.replace(command, error=without_details(command.error, room))
         if not isinstance(command, c.Complete):
             return command
         if is_poll_at(state, command.address):
             return receive_polled(state, command, self.find_at_hand(state.tenant))
-        command, problems = self._slim(state, command), []
+        return self._fitting(state, self._slim(loaded, command))
+
+    def _fitting(self, state: State, command: c.Complete) -> c.Command:
+        problems: list[str] = []
         ref = command.output.ref if type(command.output) is BlobRef else command.output_ref
         if self.doubts_sizes and ref is not None and is_ref(ref):
             said = self._weigh(ref, command.size, state.tenant)
@@ -293,13 +282,13 @@ class Renderer:
         name = named_function(kind, config)
         return name if ":" not in name or name in self.scarce else ""
 
-    def _slim(self, state: State, command: c.Complete) -> c.Complete:
-        """Store a large output that is still in the result: workers store it before they report, but one in another
-        language may not."""
-        if command.output is None or 0 < command.size <= INLINE_BYTES:
+    def _slim(self, loaded: Loaded, command: c.Complete) -> c.Complete:
+        """Store an output that is still in the result and is too much for it: workers store what is large before they
+        report, but one in another language may not, and none knows what else its run has."""
+        if type(command.output) not in (dict, list) and (command.output is None or 0 < command.size <= INLINE_BYTES):
             return command
-        output, size = self._keep(command.output, state.tenant)
-        return msgspec.structs.replace(command, **_split(output), size=size)
+        output, size = self.keeper.keep(command.output, loaded.state.tenant, room=loaded.room)
+        return msgspec.structs.replace(command, **split(output), size=size)
 
     def task(self, loaded: Loaded, address: Address, incarnation: int) -> Task | c.Fail | None:
         """The task for a worker, or the failure to render it; None when its run no longer wants this attempt."""
@@ -319,7 +308,7 @@ class Renderer:
             return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)
         checkpoint = None
         if not undo and activation.checkpoint is not None:  # many small steps are large together
-            checkpoint, _ = self._keep(activation.checkpoint, state.tenant)
+            checkpoint, _ = self.keeper.keep(activation.checkpoint, state.tenant)
         kind = compensator.type if compensator is not None else node.type
         if (refusal := find_refused_call(kind, config)) is not None:  # a name that was a template until now
             problem = Error("function_not_allowed", refusal)
@@ -508,12 +497,12 @@ class Renderer:
             verdict: c.Verdict = found
             return verdict
         gathered = gatherer.gather(items)
-        kept, _ = self._store(None, gathered.data, gathered.refs, state.tenant)
+        kept, _ = self.keeper.store(None, gathered.data, gathered.refs, state.tenant)
         return gatherer.judge(gathered, items, kept.ref if type(kept) is BlobRef else "")
 
     def _outputs(self, run: Run, ir: IR, seen: Evidence) -> c.Verdict:
         if ir.outputs is None:
-            return _as_verdict(*self._keep(default_outputs(ir, seen.nodes), run.tenant))
+            return _as_verdict(*self.keeper.keep(default_outputs(ir, seen.nodes), run.tenant))
         namespace = Namespace.of(run, seen, known=ir.numbers, at_hand=self._at_hand(run.tenant))
         values: dict[str, Any] = {}
         for name, template in ir.outputs.items():
@@ -525,7 +514,7 @@ class Renderer:
                 values[name] = None
         if find_secret(values) is not None:
             return c.Verdict(error=Error("output_error", "a secret cannot be an output of a run, which is stored"))
-        return _as_verdict(*self._keep(values, run.tenant))
+        return _as_verdict(*self.keeper.keep(values, run.tenant))
 
 
 def _as_verdict(value: Any, size: int) -> c.Verdict:
@@ -541,11 +530,6 @@ def _fail(command: c.Complete, error: Error) -> c.Fail:
         error=error,
         worker=command.worker,
     )
-
-
-def _split(value: Any) -> dict[str, Any]:
-    """An output as the fields of commands and events: the value itself, or a reference to all of it."""
-    return {"output": None, "output_ref": value.ref} if type(value) is BlobRef else {"output": value}
 
 
 def named_function(kind: str, config: Any) -> str:

@@ -78,6 +78,7 @@ class Rulings:
 
     def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
         """Ask the kernel, answering its questions until it can decide."""
+        command = self._renderer.keeper.keep_brought(command, loaded.state.tenant, loaded.room)
         verdicts: dict[c.Need, c.Verdict] = {}
         budget: Budget | None = None
         questions: Sequence[c.Question] = foresee(loaded.state, command)
