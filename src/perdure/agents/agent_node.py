@@ -13,9 +13,11 @@ import msgspec
 from perdure import egress, llms
 from perdure.agents.agent_loop import Agent, Answer
 from perdure.agents.label_flow import find_lethal
+from perdure.agents.openapi_calls import open_apis
+from perdure.agents.openapi_document import Api
 from perdure.agents.own_tools import BUDGET_SCHEMA
 from perdure.agents.tool_calls import Policies
-from perdure.agents.toolbox import AVAILABLE, TOOLS_SCHEMA, check_tools, find_tools
+from perdure.agents.toolbox import AVAILABLE, TOOLS_SCHEMA, check_tools, find_tools, read_tools, warn_profiles
 from perdure.agents.transcript import Plan
 from perdure.expressions.json_schema import find_mistake
 from perdure.expressions.leaves import has_leaf
@@ -23,7 +25,7 @@ from perdure.llms.durable import Talk, clean
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Message, Params, Prefix, Request, Text
 from perdure.llms.port import Tool as Offered
-from perdure.model.labels import read_label
+from perdure.model.labels import TRUSTED, UNTRUSTED, read_label
 from perdure.nodes.llm import MODEL_KEYS, USAGE, check_shown, find_models, usage_data, warn_models
 from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Chosen, Failure
@@ -47,7 +49,8 @@ async def handle(config: Any, ctx: Any) -> Any:
         raise Failure("sensitive_in_prompt", message, retryable=False)
 
     async def pin() -> Any:
-        return msgspec.to_builtins(await aside(ctx.tenant, make_plan, config, ctx))
+        apis = await open_apis(list(dict.fromkeys(name for tool in read_tools(config) for name in tool.profiles)), ctx)
+        return msgspec.to_builtins(await aside(ctx.tenant, make_plan, config, ctx, apis))
 
     plan = msgspec.convert(await ctx.step("prefix", pin), Plan)
     models = find_models(config, ctx.tenant)
@@ -64,9 +67,10 @@ async def handle(config: Any, ctx: Any) -> Any:
     return _give(plan, await Agent(plan, ctx, talk, policies).run())
 
 
-def make_plan(config: dict[str, Any], ctx: Any) -> Plan:
+def make_plan(config: dict[str, Any], ctx: Any, apis: Sequence[Api] = ()) -> Plan:
     """What the agent begins with. Raises Failure."""
-    tools = find_tools(config)
+    tools = find_tools(config, {api.profile: api for api in apis})
+    strange = [api for api in apis if not api.is_pinned]
     routes = tuple(ctx.routes)
     said = [config.get("instructions") or "", _DATA if tools else "", _ROUTE if routes else ""]
     request = Request(
@@ -83,7 +87,8 @@ def make_plan(config: dict[str, Any], ctx: Any) -> Plan:
         request=clean(request),
         tools=tuple(tools),
         routes=routes,
-        label=read_label(ctx.label),
+        label=read_label(ctx.label) | (UNTRUSTED if strange else TRUSTED),
+        told_by=tuple(f"document of {api.profile}" for api in strange),
         approvals=config.get("approvals") or {},
         policies=tuple(msgspec.convert(one, Policy) for one in config.get("policies") or ()),
         max_turns=config.get("max_turns", MAX_TURNS),
@@ -134,6 +139,11 @@ def _give(plan: Plan, answer: Answer) -> Chosen:
         },
     }
     return Chosen(output, chosen, reasoning[:1_000])
+
+
+def _warn(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    yield from warn_models(config)
+    yield from warn_profiles(config)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -270,7 +280,7 @@ TYPE = NodeType(
         },
     },
     check=_check,
-    warn=warn_models,
+    warn=_warn,
     warn_graph=find_lethal,
     handler=handle,
     close=egress.close,

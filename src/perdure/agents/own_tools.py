@@ -4,7 +4,8 @@
     delegate_to_agent    another workflow, or a few lines of Python in the sandbox (`code_interpreter`)
     execute_pipeline     the steps of `docs/reference/pipeline.md` over data
     search_tools         which of the agent's tools fit a few words; comes with `use_tool`, which calls one of them
-    read_handle          a part of a value that was too large to be shown; comes with `execute_pipeline`
+    openapi_action       an operation of an HTTP API that the operator's file names
+    read_handle          a part of a value that was too large to be shown; comes with `execute_pipeline` and `openapi_action`
 
 `bind` makes of a call the tool it really is and what that is given: what a call may do depends on its arguments. It makes no call.
 """
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.agents.openapi_tool import bind_openapi, find_misuse_of_api, read_openapi
 from perdure.agents.tool import EFFECTS, Effect, Tool
 from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import Url, parse
@@ -25,10 +27,10 @@ from perdure.nodes import transform
 from perdure.plain_text import cut
 
 ASK_HUMAN, DELEGATE, PIPELINE, READ_HANDLE = "ask_human", "delegate_to_agent", "execute_pipeline", "read_handle"
-SEARCH, USE = "search_tools", "use_tool"
-OWN = (ASK_HUMAN, DELEGATE, PIPELINE, SEARCH)
+SEARCH, USE, OPENAPI = "search_tools", "use_tool", "openapi_action"
+OWN = (ASK_HUMAN, DELEGATE, PIPELINE, SEARCH, OPENAPI)
 """The tools that a config names; ..."""
-BY_ITSELF = {"pipeline": READ_HANDLE, "search_tools": USE}
+BY_ITSELF = {"pipeline": READ_HANDLE, "search_tools": USE, "openapi": READ_HANDLE}
 """... and those that come with them, by the kind."""
 CODE = "code_interpreter"
 MOST_DELEGATIONS = {"turn": 8, "agent": 64}
@@ -85,6 +87,22 @@ CONFIGS: dict[str, Any] = {
         "additionalProperties": False,
     },
     SEARCH: {"type": ["object", "null"], "properties": {}, "additionalProperties": False},
+    OPENAPI: {
+        "type": "object",
+        "required": ["profiles"],
+        "properties": {
+            "profiles": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 20,
+                "uniqueItems": True,
+                "items": {"type": "string", "minLength": 1, "maxLength": 64},
+                "description": "APIs that the operator's file names",
+            },
+            "approve": _APPROVE,
+        },
+        "additionalProperties": False,
+    },
 }
 """What each may be given in a config."""
 _WORDS = {
@@ -174,6 +192,10 @@ def read_own(name: str, given: dict[str, Any]) -> Tool:
         about: dict[str, Any] = {"effect": "send", "returns": UNTRUSTED} if origins else {"returns": USER}
         told = f"{_PIPELINE_TOLD} http_request may go to {', '.join(origins) or 'nowhere'}."
         return Tool(name=name, kind="pipeline", description=told, schema=_STEPS, origins=origins, **about, **more)
+    if name == OPENAPI:
+        names = given.get("profiles")  # before it is held to the schema, it may be anything
+        profiles = tuple(one for one in names if isinstance(one, str)) if isinstance(names, list) else ()
+        return read_openapi(profiles, more["approve"])
     if name == SEARCH:
         told = f"Finds tools by what they do. Call one that was found with {USE}."
         return Tool(name=name, kind="search_tools", description=told, schema=_WORDS, returns=TRUSTED)
@@ -212,6 +234,11 @@ def check_own(name: str, given: Any) -> Iterator[tuple[tuple[str | int, ...], st
     """What is wrong with what a config gives a tool of Perdure, beyond its schema."""
     if name == DELEGATE and not isinstance(given, dict):
         yield (), f"'{DELEGATE}' needs the agents it may delegate to: {{{DELEGATE}: {{agents: [researcher]}}}}"
+    if name == OPENAPI and not isinstance(given, dict):
+        yield (
+            (),
+            f"'{OPENAPI}' needs the APIs it may call: {{{OPENAPI}: {{profiles: [weather]}}}}, named in the operator's file",
+        )
     for number, origin in enumerate((given or {}).get("origins") or () if isinstance(given, dict) else ()):
         url = _read_url(origin)
         if url is None or str(url).rstrip("/") != origin.rstrip("/") or url.path not in ("", "/"):
@@ -235,7 +262,7 @@ def find_misuse(tool: Tool, arguments: dict[str, Any]) -> str | None:
         return "it calls another tool"
     if tool.kind == "pipeline":
         return _find_bad_step(tool, arguments["pipeline"])
-    return None
+    return find_misuse_of_api(tool, arguments) if tool.kind == "openapi" else None
 
 
 def _find_bad_step(tool: Tool, steps: list[dict[str, Any]]) -> str | None:
@@ -277,7 +304,7 @@ def bind(tool: Tool, arguments: Any) -> tuple[Tool, Any]:
         if not methods:
             return msgspec.structs.replace(tool, effect="read", returns=USER), given
         return msgspec.structs.replace(tool, effect="send", idempotent=methods <= set(_SAFE)), given
-    return tool, arguments
+    return bind_openapi(tool, arguments) if tool.kind == "openapi" else (tool, arguments)
 
 
 def _settled(step: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,22 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.agents.openapi_document import Api
 from perdure.model.labels import USER, Label
 
 Effect = Literal["read", "write", "send"]
 EFFECTS = typing.get_args(Effect)
 Kind = Literal[
-    "function", "workflow", "ask_human", "delegate", "code", "pipeline", "read_handle", "search_tools", "use_tool"
+    "function",
+    "workflow",
+    "ask_human",
+    "delegate",
+    "code",
+    "pipeline",
+    "read_handle",
+    "search_tools",
+    "use_tool",
+    "openapi",
 ]
 _ASKED = ("workflow", "ask_human")
 
@@ -43,6 +53,9 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where its requests may go."""
     hidden: bool = False
     """Whether the model is not told of it until it searches."""
+    apis: tuple[Api, ...] = ()
+    """Whose operations it may call."""
+    profiles: tuple[str, ...] = ()
     widens: bool = False
     """Whether a call may do more than the agent itself."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from perdure.agents.call_guard import LARGEST_SHOWN, Ruling, Wish, decide, hash_of
+from perdure.agents.openapi_calls import call_operation
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
 from perdure.agents.tool import Tool
 from perdure.agents.tool_search import LIMIT, search_tools
@@ -360,6 +361,8 @@ class ToolCalls:
             return await transform.handle(given, PipelineView(self._ctx, view))
         if tool.kind == "code":
             return await function.compute({"code": given["code"]}, given["input"], self._ctx.tenant)
+        if tool.kind == "openapi":
+            return await call_operation(tool.apis[0], given, self._ctx, view.idempotency_key)
         if tool.kind == "search_tools":
             limit = given.get("limit", LIMIT)
             return await aside(self._ctx.tenant, search_tools, self._plan.tools, given["query"], limit)
@@ -376,6 +379,9 @@ class ToolCalls:
             return {"text": text_of(value)}
         if size > LARGEST_VALUE:
             return _failed("too_large", f"it gave {size:,} bytes, and {LARGEST_VALUE:,} are allowed; ask for less")
+        if bound.tool.kind == "openapi" and len(msgspec.json.encode(value["body"])) > SHOWN_BYTES:
+            shown = preview(handle_of(bound.id), value["body"], size)
+            return {"text": f'{{"status":{value["status"]},{shown[1:]}', "value": value["body"]}
         rows = bound.arguments.get("show", SAMPLE_ROWS) if bound.tool.kind == "pipeline" else SAMPLE_ROWS
         return {"text": preview(handle_of(bound.id), value, size, rows), "value": value}
 

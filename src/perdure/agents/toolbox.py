@@ -9,12 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 
 from perdure import functions
+from perdure.agents.openapi_document import Api
+from perdure.agents.openapi_tool import find_unknown, offer
 from perdure.agents.own_tools import BUDGET_SCHEMA, BY_ITSELF, CONFIGS, OWN, SEARCH, check_own, read_own
 from perdure.agents.tool import EFFECTS, Tool
 from perdure.expressions.json_schema import find_mistake
@@ -30,7 +33,7 @@ MAX_TOOLS = 64
 MOST_TOOLS = 1_000
 MAX_DESCRIPTION = 1_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_LATER = ("patch_workflow", "openapi_action", "mcp")
+_LATER = ("patch_workflow", "mcp")
 AVAILABLE = "available_tools"
 _ANY = {"type": "object"}
 
@@ -53,12 +56,13 @@ def read_tools(config: dict[str, Any]) -> list[Tool]:
     return [_read(one) for _, one in entries_of(config) if not list(_check_entry(one))]
 
 
-def find_tools(config: dict[str, Any]) -> list[Tool]:
-    """The tools of a config that has no mistakes, with what functions take. Raises Failure."""
-    found = [_describe(_read(entry)) for _, entry in entries_of(config)]
+def find_tools(config: dict[str, Any], apis: Mapping[str, Api] = MappingProxyType({})) -> list[Tool]:
+    """The tools of a config that has no mistakes, with what functions take, and what `apis` offer. Raises Failure."""
+    found = [offer(_describe(_read(entry)), apis) for _, entry in entries_of(config)]
     for number in _hidden(found):
         found[number] = msgspec.structs.replace(found[number], hidden=True)
-    return found + [read_own(name, {}) for kind, name in BY_ITSELF.items() if any(tool.kind == kind for tool in found)]
+    more = [name for kind, name in BY_ITSELF.items() if any(tool.kind == kind for tool in found)]
+    return found + [read_own(name, {}) for name in dict.fromkeys(more)]
 
 
 def _hidden(tools: list[Tool]) -> list[int]:
@@ -192,6 +196,16 @@ def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
         seen.add(name)
         if own is None and name in (*OWN, *BY_ITSELF.values()):
             yield place, f"'{name}' is a tool of Perdure; give this one another 'name'"
+
+
+def warn_profiles(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Names that are no profile here. Workers may have another file, so it is a warning."""
+    for place, entry in entries_of(config):
+        if list(_check_entry(entry)):
+            continue
+        for name in _read(entry).profiles:
+            if (problem := find_unknown(name)) is not None:
+                yield place, problem
 
 
 def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -47,7 +47,9 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: tuple[Tool, ...] = ()
     routes: tuple[str, ...] = ()
     label: Label = Label()
-    """Of what the prompt was made of."""
+    """Of what the prompt was made of, and what describes the tools."""
+    told_by: tuple[str, ...] = ()
+    """What strangers could have written of that, beside the prompt."""
     approvals: dict[str, Any] = {}
     policies: tuple[Policy, ...] = ()
     """Those of the workflow; the operator's are read when they are needed."""
@@ -103,7 +105,7 @@ class Transcript:
         self._wire_ids: set[str] = set()
         self._same: dict[str, int] = {}
         self.label = plan.label
-        self.tainted_by: list[str] = ["prompt"] if plan.label.is_tainted else []
+        self.tainted_by: list[str] = list(plan.told_by) or (["prompt"] if plan.label.is_tainted else [])
         """Where what is untrusted came from."""
         self.calls = 0
         self.made: Counter[str] = Counter()

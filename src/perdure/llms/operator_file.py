@@ -31,6 +31,7 @@ from perdure.llms.openai_responses import OpenAIResponses
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Codec, LlmError, Request, Speaker
 from perdure.llms.prices import Price, find_price
+from perdure.llms.profile_rows import Profile, host_of
 from perdure.plain_text import cut
 from perdure.spelling import suggest
 
@@ -42,7 +43,7 @@ MOST_PROBLEMS = 20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,200}")
-_SECTIONS = ("providers", "models", "prices", "policy")
+_SECTIONS = ("providers", "models", "prices", "policy", "profiles")
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -70,8 +71,7 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def also(self) -> str:
         """What its calls may reach besides public hosts: its own host and port, and nothing else."""
-        url = self.url
-        return f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}"
+        return host_of(self.url)
 
     @property
     def codec(self) -> Codec:
@@ -133,6 +133,8 @@ class Models(msgspec.Struct, frozen=True):
     """Who answers for all of them, in a test."""
     policy: tuple[Policy, ...] = ()
     """What agents may do, whatever workflows say."""
+    profiles: dict[str, Profile] = {}
+    """Services that agents may call."""
 
     def policies(self, tenant: str) -> list[Policy]:
         return [one for one in self.policy if "*" in one.tenants or tenant in one.tenants]
@@ -164,14 +166,22 @@ class Models(msgspec.Struct, frozen=True):
             return None
         return self._explain(name, "*")
 
-    def find_provider_of(self, secret: str) -> str | None:
-        """The provider whose key a secret is, by the operator's file; None: it is a secret like any other. Of vendors that the file does
+    def find_profile(self, name: str, tenant: str | None = None) -> Profile | None:
+        """The profile of this name, if the tenant may use it; without a tenant, whoever may."""
+        found = self.profiles.get(name)
+        return found if found is not None and (tenant is None or _has(found, tenant)) else None
+
+    def find_owner_of(self, secret: str) -> str | None:
+        """Whose key a secret is, by the operator's file; None: it is a secret like any other. Of vendors that the file does
         not name, keys are secrets of the tenant: workflows may have used them before there was a file."""
         used = {row.provider for row in self.models.values()}
         for name, provider in self.providers.items():
             if provider.secret == secret and (name in used or BUILT_IN.get(name) is not provider):
-                return name
-        return None
+                return f"the models of {name}"
+        profiles = (
+            f"the profile {name}" for name, one in self.profiles.items() if one.auth and one.auth.secret == secret
+        )
+        return next(profiles, None)
 
     def names(self, tenant: str) -> list[str]:
         return sorted(
@@ -190,7 +200,7 @@ class Models(msgspec.Struct, frozen=True):
         return f"there is no model {cut(ascii(name), 100)} here; {suggest(name, tuple(known))}"
 
 
-def _has(row: Provider | Model, tenant: str) -> bool:
+def _has(row: Provider | Model | Profile, tenant: str) -> bool:
     return "*" in (tenant, *row.tenants) or tenant in row.tenants
 
 
@@ -242,8 +252,12 @@ def read_models(content: dict[str, Any], problems: list[str]) -> Models:
         for name in prices
         if name.partition("/")[0] not in providers
     ]
+    profiles = _read(content, "profiles", Profile, problems)
+    for name, profile in profiles.items():
+        problems += [f"profiles.{name}: {problem}" for problem in profile.find_problems()]
     known = {name: row for name, row in models.items() if row.provider in providers}
-    return Models(providers, known, prices, policy=_read_policy(content.get("policy", []), problems))
+    policy = _read_policy(content.get("policy", []), problems)
+    return Models(providers, known, prices, policy=policy, profiles=profiles)
 
 
 def _read_policy(rows: Any, problems: list[str]) -> tuple[Policy, ...]:

@@ -16,7 +16,7 @@ def reveal_unless_a_key(vault: Vault, name: str, tenant: str, queue: str) -> str
     where a workflow says, and every answer about a signature is a guess less. Raises LookupError, also where the operator's
     file cannot be read: then nobody knows which secrets are keys."""
     try:
-        is_key = llms.get_models().find_provider_of(name) is not None
+        is_key = llms.get_models().find_owner_of(name) is not None
     except SettingsInvalid as error:
         raise LookupError(name) from error
     if is_key:

@@ -176,12 +176,12 @@ def _reveal_unless_a_key(vault: Vault, task: Task, name: str) -> str:
     """A secret for what a workflow writes. The key of a model is none: with it, any node could ask the provider past every budget, or
     send the key elsewhere (X08). Where the operator's file cannot be read, nobody knows which secrets are keys."""
     try:
-        provider = llms.get_models().find_provider_of(name)
+        owner = llms.get_models().find_owner_of(name)
     except SettingsInvalid as error:
         raise TemplateError(f"secret {name!r} is not given out: {error.message}") from None
-    if provider is not None:
+    if owner is not None:
         raise TemplateError(
-            f"secret {name!r} is the key of the models of {provider}, and goes to them alone; name a model in an llm node"
+            f"secret {name!r} is the key of {owner}, and goes to them alone; an llm node names a model, an agent names a profile"
         )
     return vault.reveal(name, task.tenant, task.queue)
 
