@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from perdure.limits import Ask, Limit
-from perdure.streams import Chunks, Name
+from perdure.streams import Chunks, Name, Superseded
 from perdure.transports.envelopes import Keyring
 from perdure.transports.redis.names import Keys
 from tests.attack.marks import attack
@@ -193,4 +193,54 @@ async def test_what_another_client_added_to_a_stream_is_lost_with_its_tail_and_s
     assert await soon(streams.append(name, 1, 3, bodies[2:])) == 1  # as where all was lost: it is sent again from there
     assert await soon(streams.append(name, 1, 1, bodies)) == 4
     assert await soon(streams.read(name, 1, "reader", 0)) == Chunks(1, bodies)
+    await streams.drop("r1")
+
+
+EDITIONS = [b"2", b"999", b"inf", b"1e400", b"9" * 400]
+
+
+@attack("S20", "another edition, or that it begins anew, in what is known of a stream between nodes")
+@pytest.mark.parametrize("field", [*({"e": one} for one in EDITIONS), {"x": b"1"}])
+async def test_an_edition_that_nothing_shows_holds_up_no_stream(opened, field):
+    """One write would hold up writer and readers for a day, or for ever where it does not expire."""
+    streams = (await opened(keyring=RING)).streams
+    client, keys = opened.server.client(), Keys(opened.prefix)
+    name, bodies = Name("r1", "n", "acme"), [b"1", b"2", b"3"]
+    assert await streams.append(name, 1, 1, bodies) == 4
+    about = keys.stream("r1", "n")[0]
+    client.hset(about, mapping=field)
+    if "e" in field:
+        assert await soon(streams.append(name, 1, 4, [b"4"])) == 1  # as where all was lost: it is sent again
+        client.hset(about, mapping=field)
+        assert await soon(streams.append(name, 1, 1, bodies)) == 4
+        client.hset(about, mapping=field)
+        assert (await soon(streams.behind(name, 1))).number == 0
+        await soon(streams.append(name, 1, 1, bodies))
+        client.hset(about, mapping=field)
+        reading = asyncio.create_task(streams.read(name, 1, "reader", 0))
+        await soon(streams.append(name, 1, 1, bodies))
+        assert await soon(reading) == Chunks(1, bodies)
+    else:
+        assert await soon(streams.read(name, 1, "reader", 0)) == Chunks(1, bodies)
+    await streams.drop("r1")
+
+
+@attack("S20", "what was once said of an edition, put back where it stood, or where another stream stands")
+async def test_only_what_is_signed_of_this_stream_shows_another_edition(opened):
+    streams = (await opened(keyring=RING)).streams
+    client, keys = opened.server.client(), Keys(opened.prefix)
+    mine, other = Name("r1", "n", "acme"), Name("r1", "m", "acme")
+    await streams.append(other, 7, 1, [b"7"])
+    await streams.append(mine, 1, 1, [b"1"])
+    [(_, entry)] = client.xrange(keys.stream("r1", "m")[1])
+    about, tail = keys.stream("r1", "n")[:2]
+    client.hset(about, mapping={"e": 7})
+    client.xadd(tail, entry)
+    assert await soon(streams.append(mine, 1, 1, [b"1"])) == 2
+    await streams.append(mine, 2, 1, [b"2"])
+    with pytest.raises(Superseded):
+        await soon(streams.append(mine, 1, 2, [b"3"]))
+    await streams.close(mine, 2, None, 0, ())
+    with pytest.raises(Superseded):
+        await soon(streams.read(mine, 2, "reader", 0))
     await streams.drop("r1")

@@ -86,6 +86,7 @@ _DECODERS = {
         "chunks": Segment,
         "piece": Piece,
         "end": End,
+        "restart": OfStream,
     }.items()
 }
 _HEADS = msgspec.json.Decoder(Message)

@@ -1,7 +1,7 @@
 """Streams over Redis: the tail of each, what is kept of it, how it ended, and how far its readers are.
 
 All that one run has stands under one hash tag, and each operation is one script. Chunks travel in signed segments; so do the
-pieces and the end: a reader that finds something else waits for what the journal says (X29). Losing all of it costs time: its
+pieces and the end, and they show which edition there is: a reader that finds something else waits for what the journal says (X29). Losing all of it costs time: its
 writer sends the tail again, and coordinators say again what has ended (T1).
 """
 
@@ -57,7 +57,8 @@ class RedisStreams:
                     break
             known: int = await self._run("append_chunks", stream, edition, segments)
             if not known:
-                raise Superseded
+                await self._doubt(stream, edition)
+                continue
             left = first + len(bodies) - known
             if known <= first or left <= 0:
                 return known
@@ -67,8 +68,8 @@ class RedisStreams:
 
     async def keep(self, stream: Name, edition: int, part: Part) -> None:
         piece = self._encode("piece", Piece(part=part, **_about(stream, edition)))
-        if not await self._run("keep_piece", stream, edition, [part.upto, part.size, piece]):
-            raise Superseded
+        while not await self._run("keep_piece", stream, edition, [part.upto, part.size, piece]):
+            await self._doubt(stream, edition)
 
     async def read(self, stream: Name, edition: int, reader: str, after: int) -> Chunks | Kept | Over:
         with self._ticket(stream) as ticket:
@@ -79,7 +80,8 @@ class RedisStreams:
                     "read_chunks", stream, edition, [reader, after, self._process, READ_BYTES]
                 )
                 if what == b"restart":
-                    raise Superseded
+                    await self._doubt(stream, edition)
+                    continue
                 try:
                     found = self._believe(what, messages, stream, edition, after)
                 except EnvelopeRefused:
@@ -113,7 +115,8 @@ class RedisStreams:
     async def close(self, stream: Name, edition: int, over: Over | None, chunks: int, parts: Sequence[Part]) -> None:
         about = _about(stream, edition)
         if over is None:
-            await self._call("close_stream", stream, edition, ["restart", "", 0])
+            anew = self._encode("restart", OfStream(**about))
+            await self._call("close_stream", stream, edition, ["restart", anew, 0])
             return
         message = self._encode("end", End(over=over, **about))
         if over.reason != "end":
@@ -148,10 +151,32 @@ class RedisStreams:
         return await self._link.run(script, self._keys.stream(stream.run_id, stream.place), [*about, *arguments])
 
     async def _behind(self, stream: Name, edition: int, process: str) -> tuple[int, int, int]:
-        number, size, readers = await self._run("find_behind", stream, edition, [process])
-        if number < 0:
-            raise Superseded
-        return number, size, readers
+        while True:
+            number, size, readers = await self._run("find_behind", stream, edition, [process])
+            if number >= 0:
+                return number, size, readers
+            await self._doubt(stream, edition)
+
+    async def _doubt(self, stream: Name, edition: int) -> None:
+        """Raises Superseded, if something that is signed shows that another edition is there, or that this one begins anew. Otherwise the
+        number was written by another client, who would hold up this stream for as long as it stands there: it is forgotten, as if it
+        had been lost (X29)."""
+        there, *messages = await self._run("doubt_stream", stream, edition, [""])
+        for kind, message in zip(("restart", "chunks", "piece", "end"), messages, strict=True):
+            if message and self._shows(kind, message, stream, edition):
+                raise Superseded
+        self._messages.refuse("edition", f"an edition of {stream.place} of run {stream.run_id} that nothing shows")
+        await self._run("doubt_stream", stream, edition, [there])
+
+    def _shows(self, kind: str, message: bytes, stream: Name, edition: int) -> bool:
+        try:
+            with self._messages.reading(kind):
+                found: OfStream = self._messages.decode_lines(kind, message)
+        except EnvelopeRefused:
+            return False
+        if (found.tenant, found.run_id, found.place) != (stream.tenant, stream.run_id, stream.place):
+            return False
+        return found.edition > edition or (kind == "restart" and found.edition == edition)
 
     def _encode(self, kind: str, message: OfStream) -> bytes:
         return self._messages.encode_lines(kind, message, message.tenant)

@@ -8,7 +8,7 @@ local edition, known = tonumber(ARGV[1]), number('e')
 if known > edition then return 0 end
 if known < edition then enter(edition) end
 if ARGV[6] == 'restart' then
-  redis.call('HSET', ABOUT, 'x', 1)
+  redis.call('HSET', ABOUT, 'x', ARGV[7])
 else
   redis.call('HDEL', ABOUT, 'x')
   redis.call('HSET', ABOUT, 'o', ARGV[7])
