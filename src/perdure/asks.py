@@ -4,6 +4,7 @@
     Child       another workflow runs
     Sleep       time passes
     Signal      a signal comes
+    Patch       the run gets more nodes
 
 The rules are 77 to 80; this file owns the words of Python and of the wire for them, and decides nothing.
 """
@@ -26,6 +27,7 @@ MOST_ASKS = 64
 """How many things are asked for at once; of more, the others when these are answered."""
 LARGEST_ASKS = 256 * 1024
 """The most that all asks of an attempt may take as JSON, in bytes."""
+LONGEST_REASON = 500
 LONGEST_SECONDS = 100 * 366 * 86_400
 MOST_PEOPLE = 100
 
@@ -82,7 +84,15 @@ class Signal(msgspec.Struct, frozen=True):
     timeout_seconds: float | None = None
 
 
-Ask = Approval | Child | Sleep | Signal
+class Patch(msgspec.Struct, frozen=True):
+    """Add nodes to this run, by a JSON Patch of its definition. The answer has `applied`, `added`, `edges_added` and `refused`. Node
+    types say what their handlers may add; an agent's does, and those of plain functions add nothing."""
+
+    operations: list[Any]
+    reason: str = ""
+
+
+Ask = Approval | Child | Sleep | Signal | Patch
 
 
 def ask_data(name: Any, ask: Any) -> dict[str, Any]:
@@ -108,6 +118,13 @@ def ask_data(name: Any, ask: Any) -> dict[str, Any]:
             if not isinstance(signal, str) or not signal or find_text_trouble(signal, 200) is not None:
                 raise ValueError(f"{name!r} needs the name of a signal, got {cut(ascii(signal), 100)}")
             return {"name": name, "kind": "signal", "signal": signal, **_time(name, ask.timeout_seconds)}
+        case Patch():
+            return {
+                "name": name,
+                "kind": "patch",
+                "operations": ask.operations,
+                "reason": cut(ask.reason, LONGEST_REASON),
+            }
         case _:
             kinds = "Approval, Child, Sleep or Signal"
             raise TypeError(f"{name!r} asks for a {type(ask).__name__}; ask for an {kinds}")

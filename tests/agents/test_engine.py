@@ -302,7 +302,8 @@ def problems(*entries: Any, **more: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ("patch_workflow", "'patch_workflow' is not built yet"),
+        ("patch_workflow", "needs the types that it may add"),
+        ({"patch_workflow": {"palette": ["human"]}}, "palette"),
         ({"search_tools": {"allow": ["x"]}}, "allow"),
         ({"function": "crm:use_tool", "effect": "read"}, "give this one another 'name'"),
         ({"execute_pipeline": {"origins": ["https://a.example/x"]}}, "is no origin"),

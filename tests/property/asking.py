@@ -1,15 +1,17 @@
-"""A walk whose handlers ask for approvals, children, times and signals, and whose world answers, late and more than once."""
+"""A walk whose handlers ask for approvals, children, times, signals and patches, and whose world answers, late and more than once."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel.compensation import child_to_undo
 from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.state import Activation
-from perdure.kernel.values import Ask, steps_of
+from perdure.kernel.values import Ask, Asked, steps_of
 from perdure.model.ir import Node
+from tests.property import graphs
 from tests.property.walk import Walk
 
 N, R = NodeState, RunState
@@ -51,7 +53,10 @@ class Asking(Walk):
 
     def ask(self, name: str) -> Ask:
         random = self.random
-        match random.randrange(4):
+        match random.randrange(5):
+            case 4:
+                operations = [random.choice(("add", "around"))]
+                return Ask(name=name, kind="patch", content=str(operations), operations=operations)
             case 0:
                 outcome: Any = random.choice(("reject", "approve", "fail", "escalate"))
                 seconds = random.choice((None, 5.0))
@@ -65,6 +70,36 @@ class Asking(Walk):
                 return Ask(
                     name=name, kind="signal", signal=random.choice(("go", "stop")), seconds=random.choice((None, 4.0))
                 )
+
+    def time(self) -> None:
+        open_patches = [a for a in self.state.activations.values() for ask in a.asks.values() if _is_patch(ask)]
+        if open_patches and self.random.random() < 0.7:
+            self.apply(self.random.choice(sorted(open_patches, key=lambda a: (a.node, a.scope, a.item))))
+        else:
+            super().time()
+
+    def apply(self, activation: Activation) -> None:
+        """Answer a patch, with what was asked for, with more than may be, or with a refusal; sometimes too late, or twice."""
+        random, state = self.random, self.state
+        ask = next(ask for ask in activation.asks.values() if _is_patch(ask))
+        asker, changed = state.name(activation.node), copy.deepcopy(self.definition)
+        name = f"own{len(changed['nodes'])}"
+        changed["nodes"].append({"id": name, "type": "task", "config": {"function": "m:f"}, "dependencies": [asker]})
+        if ask.operations == ["around"]:
+            target = random.choice(changed["nodes"][:-1])
+            target.setdefault("dependencies", []).append(name)
+        for node in changed["nodes"]:
+            if node["id"] == asker and "available_next_nodes" in (node.get("branch") or {}):
+                node["branch"]["available_next_nodes"] = [*node["branch"]["available_next_nodes"], name]
+        ir = graphs.try_compile(changed) if random.random() < 0.9 else None
+        about: dict[str, Any] = {"at": self.run.now, "address": state.address(activation), "ask": ask.name}
+        about |= {"content": ask.content, "base": state.ir_hashes[-1]}
+        before = len(state.irs)
+        if random.random() < 0.1:
+            self.do(c.ApplyPatch(**{**about, "base": "other"}, ir=ir))
+        self.do(c.ApplyPatch(**about, ir=ir))
+        if len(state.irs) > before:
+            self.definition = changed
 
     def _heal_one(self) -> bool:
         state, now = self.state, self.run.now
@@ -92,6 +127,9 @@ class Asking(Walk):
             return True
         if not ask.open or state.state is not R.RUNNING:
             return False
+        if ask.kind == "patch":
+            self.apply(activation)
+            return True
         if ask.signal:
             self.do(c.Signal(at=now, name=ask.signal, payload={}))
             return True
@@ -101,3 +139,7 @@ class Asking(Walk):
             self.do(c.Vote(at=now, approval=ask.approval, decision="approve", by=voters[0]))
             return True
         return False
+
+
+def _is_patch(ask: Asked) -> bool:
+    return ask.open and ask.kind == "patch"

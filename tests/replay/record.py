@@ -269,6 +269,31 @@ def waits_for_events() -> Run:
 
 
 @scenario
+def a_handler_that_adds_to_its_run() -> Run:
+    """A patch that is refused, and one that is applied: its nodes run after the one that asked."""
+    choosing = {"type": "agent_driven", "available_next_nodes": ["b"], "default": ["b"]}
+    run = start(node("a", branch=choosing), node("b", "a"))
+    wanted: dict[str, Any] = {
+        "kind": "patch",
+        "content": "abc",
+        "operations": [{"op": "add", "path": "/nodes/-", "value": {"id": "n"}}],
+    }
+    wider = {**choosing, "available_next_nodes": ["b", "n"]}
+    for name, nodes in (
+        ("p", (node("a", branch=choosing), node("b", "a"), node("n"))),
+        ("q", (node("a", branch=wider), node("b", "a", "n"), node("n", "a"))),
+    ):
+        address = run.state.address(run.get("a"))
+        run.do(c.AskFor(at=run.now, address=address, asks=(Ask(name=name, reason="more to do", **wanted),)))
+        about = {"ask": name, "content": "abc", "base": run.state.ir_hashes[-1], "ir": compiled(*nodes)}
+        run.do(c.ApplyPatch(at=run.now, address=run.state.address(run.get("a")), **about))
+    run.complete("a", 1, choice=("n",))
+    run.complete("n", 2)
+    run.complete("b", 3)
+    return run
+
+
+@scenario
 def handlers_that_ask() -> Run:
     """All kinds of asks, an answer of each kind, a new generation that asks for the rest, and children that are undone."""
     nodes = (node("a", compensator=UNDO), node("f", "a"))

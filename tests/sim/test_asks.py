@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel import asks, attempts, child_runs, decider, generations, loops, outstanding, settle
+from perdure.kernel import asked_patches, asks, attempts, child_runs, decider, generations, loops, outstanding, settle
+from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.state import Activation
+from perdure.runtime.coordinator import rulings
 from perdure.simulation.ask_world import AskWorld
 from perdure.simulation.plan import ASKS_FROM, DIVIDED_FROM, make_plan
 from perdure.simulation.poll_world import PollWorld, make_world
@@ -23,13 +25,15 @@ Patch = pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 20, DIVIDED_FROM, DIVIDED_FROM + 20])
 def test_no_promise_is_broken(start: int) -> None:
-    answers = 0
+    answers = patches = 0
     for seed in range(ASKS_FROM + start, ASKS_FROM + start + 20):
         world = make_world(make_plan(seed)).run()
         assert isinstance(world, AskWorld)
         assert world.failures == [], seed
         answers += world.checks.answers
+        patches += sum(stored.type == "run.patched" for events in world.store.events.values() for stored in events)
     assert answers > 20
+    assert patches
 
 
 def test_other_seeds_do_not_ask() -> None:
@@ -85,7 +89,33 @@ def forget_answers(patch: Patch) -> None:
     patch.setattr(generations, "make_ready", make_ready)
 
 
+def let_patches_do_more(patch: Patch) -> None:
+    """What a handler's patch may do is not looked at: only what anybody's may."""
+    patch.setattr(asked_patches, "_beyond", lambda state, activation, new: iter(()))
+
+
+def answer_before_the_patch(patch: Patch) -> None:
+    real = asks.answer
+
+    def answer(d: Any, activation: Activation, name: str, data: Any, **keys: Any) -> None:
+        real(d, activation, name, data if not data["refused"] else {**data, "applied": True}, **keys)
+
+    patch.setattr(asked_patches, "answer", answer)
+
+
+def lose_patches(patch: Patch) -> None:
+    """A process that takes a run over does not know that a patch is to be made."""
+    real = outstanding.outstanding
+
+    def left(state: Any) -> list[Any]:
+        return [effect for effect in real(state) if not isinstance(effect, fx.ApplyPatch)]
+
+    patch.setattr(rulings, "outstanding", left)
+
+
 BUGS: dict[str, tuple[Callable[[Patch], None], str]] = {
+    "a patch of a handler does more than it may": (let_patches_do_more, "AG3"),
+    "a handler is told of a patch that was refused": (answer_before_the_patch, "AG3"),
     "an answer is counted twice": (answer_twice, "V9"),
     "the child of an ask is orphaned": (leave_children, "rule 25"),
     "a twin of the attempt before skips the ask": (let_twins_in, "V3"),
@@ -110,12 +140,19 @@ def test_a_planted_bug_is_found_in_a_walk(name: str, monkeypatch: Patch) -> None
     explore(Random(seed), steps=50, size=8, kind=Asking)
 
 
+IN_HISTORIES: dict[str, tuple[Callable[[Patch], None], set[str]]] = {
+    "an answer is counted twice": (answer_twice, {"V9"}),
+    "the child of an ask is orphaned": (leave_children, {"rule 25", "rule 35", "R2", "R6"}),
+    "a patch of a handler does more than it may": (let_patches_do_more, {"AG3"}),
+    "a patch is lost with its process": (lose_patches, {"R2"}),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(BUGS)[:2])
+@pytest.mark.parametrize("name", IN_HISTORIES)
 def test_a_planted_bug_is_found_in_a_history(name: str, monkeypatch: Patch) -> None:
-    plant, _ = BUGS[name]
+    plant, told = IN_HISTORIES[name]
     plant(monkeypatch)
-    told = {"an answer is counted twice": {"V9"}}.get(name, {"rule 25", "rule 35", "R2", "R6"})
     for seed in range(ASKS_FROM, ASKS_FROM + 120):
         failures = make_world(make_plan(seed)).run().failures
         if failures and failures[0].rule in told:

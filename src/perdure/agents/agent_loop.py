@@ -118,7 +118,7 @@ class Agent:
 
     async def _finish(self, turn: int, name: str, kept: dict[str, Any], *, last: bool) -> Answer:
         """The answer, asked for again until it fits. Raises Failure."""
-        schema = self._plan.request.schema
+        schema = self._transcript.schema
         request = self._transcript.request(last=last)
         number = 0
         while True:
@@ -134,8 +134,8 @@ class Agent:
             request = await aside(self._ctx.tenant, mend, request, schema, kept)
             kept = await self._ask(f"{name}.r{number}", request)
         await self._spoil(turn, again=True)
-        if outside := _find_outside(value, self._plan.routes):
-            listed = ", ".join(self._plan.routes)
+        if outside := _find_outside(value, self._transcript.routes):
+            listed = ", ".join(self._transcript.routes)
             message = f"the agent chose {', '.join(outside)}; it may choose from {listed}"
             raise Failure("route_not_allowed", message, retryable=False)
         told = "; ".join(cut(one, _SHOWN) for one in problems[:3])

@@ -16,6 +16,7 @@ from perdure.agents.label_flow import find_lethal
 from perdure.agents.openapi_calls import open_apis
 from perdure.agents.openapi_document import Api
 from perdure.agents.own_tools import BUDGET_SCHEMA
+from perdure.agents.run_patches import read_palette
 from perdure.agents.tool_calls import Policies
 from perdure.agents.toolbox import AVAILABLE, TOOLS_SCHEMA, check_tools, find_tools, read_tools, warn_profiles
 from perdure.agents.transcript import Plan
@@ -69,7 +70,10 @@ async def handle(config: Any, ctx: Any) -> Any:
 
 def make_plan(config: dict[str, Any], ctx: Any, apis: Sequence[Api] = ()) -> Plan:
     """What the agent begins with. Raises Failure."""
-    tools = find_tools(config, {api.profile: api for api in apis})
+    tools = [
+        msgspec.structs.replace(tool, target=ctx.node) if tool.kind == "patch" else tool
+        for tool in find_tools(config, {api.profile: api for api in apis})
+    ]
     strange = [api for api in apis if not api.is_pinned]
     routes = tuple(ctx.routes)
     said = [config.get("instructions") or "", _DATA if tools else "", _ROUTE if routes else ""]
@@ -280,6 +284,7 @@ TYPE = NodeType(
         },
     },
     check=_check,
+    palette=read_palette,
     warn=_warn,
     warn_graph=find_lethal,
     handler=handle,

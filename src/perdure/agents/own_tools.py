@@ -3,6 +3,7 @@
     ask_human            a question to people
     delegate_to_agent    another workflow, or a few lines of Python in the sandbox (`code_interpreter`)
     execute_pipeline     the steps of `docs/reference/pipeline.md` over data
+    patch_workflow       more nodes for the run, after the agent
     search_tools         which of the agent's tools fit a few words; comes with `use_tool`, which calls one of them
     openapi_action       an operation of an HTTP API that the operator's file names
     read_handle          a part of a value that was too large to be shown; comes with `execute_pipeline` and `openapi_action`
@@ -18,9 +19,8 @@ from typing import Any
 import msgspec
 
 from perdure.agents.openapi_tool import bind_openapi, find_misuse_of_api, read_openapi
+from perdure.agents.run_patches import MOST_NODES, NODES, PATCH, TYPES, Palette, find_bad_operations, read_url
 from perdure.agents.tool import EFFECTS, Effect, Tool
-from perdure.egress.errors import EgressRefused
-from perdure.egress.urls import Url, parse
 from perdure.expressions.python_code import check as check_code
 from perdure.model.labels import TRUSTED, UNTRUSTED, USER
 from perdure.nodes import transform
@@ -28,7 +28,7 @@ from perdure.plain_text import cut
 
 ASK_HUMAN, DELEGATE, PIPELINE, READ_HANDLE = "ask_human", "delegate_to_agent", "execute_pipeline", "read_handle"
 SEARCH, USE, OPENAPI = "search_tools", "use_tool", "openapi_action"
-OWN = (ASK_HUMAN, DELEGATE, PIPELINE, SEARCH, OPENAPI)
+OWN = (ASK_HUMAN, DELEGATE, PIPELINE, PATCH, SEARCH, OPENAPI)
 """The tools that a config names; ..."""
 BY_ITSELF = {"pipeline": READ_HANDLE, "search_tools": USE, "openapi": READ_HANDLE}
 """... and those that come with them, by the kind."""
@@ -81,6 +81,34 @@ CONFIGS: dict[str, Any] = {
                 "maxItems": 50,
                 "items": {"type": "string", "minLength": 1, "maxLength": 300},
                 "description": "where http_request may go, such as https://api.example",
+            },
+            "approve": _APPROVE,
+        },
+        "additionalProperties": False,
+    },
+    PATCH: {
+        "type": "object",
+        "required": ["palette"],
+        "properties": {
+            "palette": {
+                "type": "array",
+                "minItems": 1,
+                "uniqueItems": True,
+                "items": {"enum": list(TYPES)},
+                "description": "the types of nodes that may be added",
+            },
+            "max_nodes": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MOST_NODES,
+                "default": NODES,
+                "description": "how many nodes a patch adds at most",
+            },
+            "origins": {
+                "type": "array",
+                "maxItems": 50,
+                "items": {"type": "string", "minLength": 1, "maxLength": 300},
+                "description": "where new nodes may send requests, besides those of execute_pipeline",
             },
             "approve": _APPROVE,
         },
@@ -153,6 +181,38 @@ _PART = {
     },
     "additionalProperties": False,
 }
+_PATCH = {
+    "type": "object",
+    "required": ["patch_spec"],
+    "properties": {
+        "patch_spec": {
+            "type": "object",
+            "required": ["operations", "description"],
+            "properties": {
+                "operations": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": 50,
+                    "items": {
+                        "type": "object",
+                        "required": ["op", "path", "value"],
+                        "properties": {
+                            "op": {"type": "string", "enum": ["add"]},
+                            "path": {"type": "string", "enum": ["/nodes/-", "/edges/-"]},
+                            "value": {"type": "object"},
+                        },
+                        "additionalProperties": False,
+                    },
+                },
+                "description": {"type": "string", "minLength": 10, "maxLength": 500},
+            },
+            "additionalProperties": False,
+        },
+        "workflow_tag": {"type": "string", "maxLength": 200},
+        "target": {"type": "string", "enum": ["run"]},
+    },
+    "additionalProperties": False,
+}
 _PIPELINE_TOLD = (
     "Runs steps over a table, one after the other: http_request {url, method?, params?, json?, path?}, table_sort {field, order}, "
     "table_filter {condition: {field, operator, value}}, table_select {fields}, top_k {k, field?, order?}, groupby {by, aggregates: "
@@ -161,8 +221,8 @@ _PIPELINE_TOLD = (
 )
 
 
-def read_own(name: str, given: dict[str, Any]) -> Tool:
-    """A tool of Perdure as a config names it."""
+def read_own(name: str, given: dict[str, Any], palette: Palette | None = None) -> Tool:
+    """A tool of Perdure as a config names it. `palette`: what the agent may add to its run."""
     more: dict[str, Any] = {"approve": given.get("approve", "tainted")}
     if name == ASK_HUMAN:
         return Tool(
@@ -196,6 +256,10 @@ def read_own(name: str, given: dict[str, Any]) -> Tool:
         names = given.get("profiles")  # before it is held to the schema, it may be anything
         profiles = tuple(one for one in names if isinstance(one, str)) if isinstance(names, list) else ()
         return read_openapi(profiles, more["approve"])
+    if name == PATCH:
+        found = palette or Palette(tuple(given.get("palette") or ()))
+        about = {"effect": "write", "widens": True, "returns": TRUSTED, "palette": found}
+        return Tool(name=name, kind="patch", description=_patching(found), schema=_PATCH, **about, **more)
     if name == SEARCH:
         told = f"Finds tools by what they do. Call one that was found with {USE}."
         return Tool(name=name, kind="search_tools", description=told, schema=_WORDS, returns=TRUSTED)
@@ -212,6 +276,21 @@ def _delegation(agents: tuple[str, ...]) -> str:
     told = f"Lets another agent work: {', '.join(agents)}. Give it `inputs`, or a `task` in words."
     if CODE in agents:
         told += f" {CODE} takes inputs {{code, input}}: Python that defines main(input), without files and network."
+    return told
+
+
+def _patching(palette: Palette) -> str:
+    """What the model is told of the ways in which it may change its run."""
+    told = (
+        "Adds nodes to this run, which run after you have answered. An operation is "
+        "{op: add, path: /nodes/-, value: {id, type, config}} or {op: add, path: /edges/-, value: {from, to}}. Types: "
+        f"{', '.join(palette.types)}; at most {palette.max_nodes} nodes. Every new node has an edge from your own node or from "
+        "another new one. Configs may read {{ inputs.… }}, your answer and other new nodes."
+    )
+    if palette.functions:
+        told += f" A task calls one of {', '.join(palette.functions)}."
+    if palette.origins:
+        told += f" Requests go to {', '.join(palette.origins)}."
     return told
 
 
@@ -239,8 +318,10 @@ def check_own(name: str, given: Any) -> Iterator[tuple[tuple[str | int, ...], st
             (),
             f"'{OPENAPI}' needs the APIs it may call: {{{OPENAPI}: {{profiles: [weather]}}}}, named in the operator's file",
         )
+    if name == PATCH and not isinstance(given, dict):
+        yield (), f"'{PATCH}' needs the types that it may add: {{{PATCH}: {{palette: [http, transform]}}}}"
     for number, origin in enumerate((given or {}).get("origins") or () if isinstance(given, dict) else ()):
-        url = _read_url(origin)
+        url = read_url(origin)
         if url is None or str(url).rstrip("/") != origin.rstrip("/") or url.path not in ("", "/"):
             yield ("origins", number), f"'{cut(str(origin), 80)}' is no origin; write https://host, without a path"
 
@@ -258,6 +339,9 @@ def find_misuse(tool: Tool, arguments: dict[str, Any]) -> str | None:
             if unknown := sorted(inputs.keys() - {"code", "input"}):
                 return f"{CODE} takes inputs code and input, and no {cut(unknown[0], 80)}"
             return check_code(inputs.get("code"), "main", ("input",))
+    if tool.kind == "patch":
+        assert tool.palette is not None
+        return "; ".join(find_bad_operations(arguments["patch_spec"]["operations"], tool.palette)) or None
     if tool.kind == "use_tool":
         return "it calls another tool"
     if tool.kind == "pipeline":
@@ -273,24 +357,15 @@ def _find_bad_step(tool: Tool, steps: list[dict[str, Any]]) -> str | None:
     requests = [step for step in steps if step["step"] == "http_request"]
     if len(requests) > MOST_REQUESTS:
         return f"a pipeline makes {MOST_REQUESTS} requests at most"
-    allowed = {url.origin for one in tool.origins if (url := _read_url(one)) is not None}
+    allowed = {url.origin for one in tool.origins if (url := read_url(one)) is not None}
     for step in requests:
-        url = _read_url(step["url"])
+        url = read_url(step["url"])
         if url is None or url.origin not in allowed:
             some = ", ".join(tool.origins) or "nowhere"
             return f"http_request may go to {some}, and not to {cut(str(step['url']), 200)}"
         if step.get("follow_redirects"):
             return "http_request follows no redirects here"
     return None
-
-
-def _read_url(text: Any) -> Url | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        return parse(text if "://" in text else f"https://{text}")
-    except EgressRefused:
-        return None
 
 
 def bind(tool: Tool, arguments: Any) -> tuple[Tool, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.agents.openapi_document import Api
+from perdure.agents.run_patches import Palette
 from perdure.model.labels import USER, Label
 
 Effect = Literal["read", "write", "send"]
@@ -19,12 +20,13 @@ Kind = Literal[
     "delegate",
     "code",
     "pipeline",
+    "patch",
     "read_handle",
     "search_tools",
     "use_tool",
     "openapi",
 ]
-_ASKED = ("workflow", "ask_human")
+_ASKED = ("workflow", "ask_human", "patch")
 
 
 class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,6 +60,8 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     profiles: tuple[str, ...] = ()
     widens: bool = False
     """Whether a call may do more than the agent itself."""
+    palette: Palette | None = None
+    """What it may add to the run."""
 
     @property
     def is_once(self) -> bool:

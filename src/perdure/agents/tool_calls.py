@@ -17,6 +17,7 @@ import msgspec
 from perdure.agents.call_guard import LARGEST_SHOWN, Ruling, Wish, decide, hash_of
 from perdure.agents.openapi_calls import call_operation
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
+from perdure.agents.patch_guard import list_wishes, strictest
 from perdure.agents.tool import Tool
 from perdure.agents.tool_search import LIMIT, search_tools
 from perdure.agents.tool_view import PipelineView, ToolView
@@ -33,7 +34,7 @@ from perdure.agents.value_handles import (
     preview,
     read_part,
 )
-from perdure.asks import LARGEST_ASKS, Approval, Ask, Child
+from perdure.asks import LARGEST_ASKS, Approval, Ask, Child, Patch
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call
 from perdure.llms.structured import find_problems
@@ -180,7 +181,10 @@ class ToolCalls:
             trusted=self._plan.trusted_text,
             unattended=bool(self._plan.approvals.get("unattended", False)),
         )
-        return decide(wish, *policies)
+        found = decide(wish, *policies)
+        if tool.kind != "patch":
+            return found
+        return strictest(found, [decide(one, *policies) for one in list_wishes(wish, self._plan.tools)])
 
     # -- people and runs -----------------------------------------------------------------------------------------------
 
@@ -211,6 +215,8 @@ class ToolCalls:
     def _ask(self, tool: Tool, arguments: dict[str, Any]) -> Ask:
         if tool.kind == "workflow":
             return Child(tool.target, arguments, tool.budget)
+        if tool.kind == "patch":
+            return Patch(arguments["patch_spec"]["operations"], arguments["patch_spec"]["description"])
         given = self._plan.approvals
         return Approval(
             show={"agent": self._ctx.node, "the agent asks": plain_words(arguments["question"])},

@@ -19,6 +19,7 @@ from perdure import functions
 from perdure.agents.openapi_document import Api
 from perdure.agents.openapi_tool import find_unknown, offer
 from perdure.agents.own_tools import BUDGET_SCHEMA, BY_ITSELF, CONFIGS, OWN, SEARCH, check_own, read_own
+from perdure.agents.run_patches import Palette, read_palette
 from perdure.agents.tool import EFFECTS, Tool
 from perdure.expressions.json_schema import find_mistake
 from perdure.model.labels import UNTRUSTED, USER, read_words
@@ -33,7 +34,7 @@ MAX_TOOLS = 64
 MOST_TOOLS = 1_000
 MAX_DESCRIPTION = 1_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_LATER = ("patch_workflow", "mcp")
+_LATER = ("mcp",)
 AVAILABLE = "available_tools"
 _ANY = {"type": "object"}
 
@@ -58,7 +59,8 @@ def read_tools(config: dict[str, Any]) -> list[Tool]:
 
 def find_tools(config: dict[str, Any], apis: Mapping[str, Api] = MappingProxyType({})) -> list[Tool]:
     """The tools of a config that has no mistakes, with what functions take, and what `apis` offer. Raises Failure."""
-    found = [offer(_describe(_read(entry)), apis) for _, entry in entries_of(config)]
+    palette = read_palette(config)
+    found = [offer(_describe(_read(entry, palette)), apis) for _, entry in entries_of(config)]
     for number in _hidden(found):
         found[number] = msgspec.structs.replace(found[number], hidden=True)
     more = [name for kind, name in BY_ITSELF.items() if any(tool.kind == kind for tool in found)]
@@ -74,12 +76,12 @@ def _hidden(tools: list[Tool]) -> list[int]:
     return [number for number, kind in enumerate(kinds) if number > begin and kind in ("function", "workflow")]
 
 
-def _read(entry: Any) -> Tool:
+def _read(entry: Any, palette: Palette | None = None) -> Tool:
     """A tool as its entry says, without what only the function knows."""
     if isinstance(entry, str):
         entry = {entry: {}}
     if (own := _own_name(entry)) is not None:
-        return read_own(own, entry[own] or {})
+        return read_own(own, entry[own] or {}, palette)
     kind: Literal["function", "workflow"] = "function" if "function" in entry else "workflow"
     target = entry[kind]
     return Tool(

@@ -94,6 +94,8 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
     label: Label = TRUSTED
     """Of what it gave."""
     denied: bool = False
+    routes: tuple[str, ...] = ()
+    """Where the agent may let the run go on since then: nodes that it has added after itself."""
 
 
 class Transcript:
@@ -110,15 +112,28 @@ class Transcript:
         self.calls = 0
         self.made: Counter[str] = Counter()
         """How often each tool was called."""
+        self.routes = plan.routes
+        """Where the agent may let the run go on, with what its own patches added."""
+
+    @property
+    def schema(self) -> Any:
+        """The JSON Schema of the last answer, with the routes that there are by now."""
+        schema = self._plan.request.schema
+        if self.routes == self._plan.routes:
+            return schema
+        chosen = {"type": "array", "items": {"type": "string", "enum": list(self.routes)}}
+        return {**schema, "properties": {**schema["properties"], "next_nodes": chosen}}
 
     def request(self, *, last: bool = False) -> Request:
         """What the model is asked next."""
-        messages = tuple(self._messages)
+        messages, schema = tuple(self._messages), self.schema
         if not last:
-            return msgspec.structs.replace(self._plan.request, messages=messages)
+            return msgspec.structs.replace(self._plan.request, messages=messages, schema=schema)
         told = Message("user", (Text(_LAST),))
         choice: Any = "none" if self._plan.tools else "auto"
-        return msgspec.structs.replace(self._plan.request, messages=(*messages, told), tool_choice=choice)
+        return msgspec.structs.replace(
+            self._plan.request, messages=(*messages, told), tool_choice=choice, schema=schema
+        )
 
     def add(self, turn: str, kept: Mapping[str, Any], made: Sequence[Made]) -> int:
         """Add a turn with its calls and what they gave, in the order of the calls, whatever ended first. Gives how often one of
@@ -137,6 +152,8 @@ class Transcript:
             self.label |= one.label
             if one.label.is_tainted:
                 self.tainted_by.append(f"{one.id} {one.tool}")
+            if self._plan.routes:
+                self.routes = tuple(dict.fromkeys([*self.routes, *one.routes]))
         self.calls += len(made)
         self.made.update(one.tool for one in made)
         self._messages += [message, Message("user", tuple(results))]
@@ -217,6 +234,10 @@ def _made_as(id: str, tool: Tool, arguments: Any, kept: Mapping[str, Any]) -> Ma
     if tool.kind == "ask_human":
         shown = {key: kept[key] for key in ("decision", "decided_by", "comments", "data") if kept.get(key) is not None}
         return Made(id, tool.name, arguments, text_of(shown), label=TRUSTED)
+    if tool.kind == "patch":
+        first = (edge.partition(" -> ") for edge in kept["edges_added"])
+        routes = tuple(to for source, _, to in first if source == tool.target and to in kept["added"])
+        return Made(id, tool.name, arguments, text_of(dict(kept)), not kept["applied"], TRUSTED, routes=routes)
     label = read_label(kept["label"]) if "label" in kept else tool.returns
     return Made(id, tool.name, arguments, kept["text"], kept.get("failed", False), label)
 
@@ -277,8 +298,8 @@ def read_turns(steps: Mapping[str, Any]) -> list[Turn]:
             ended = [one for one in made if one is not None]
             if calls and len(ended) == len(calls):
                 transcript.add(turn, kept, ended)
-            elif plan.request.schema is not None:
-                request = mend(request, plan.request.schema, kept)
+            elif request.schema is not None:
+                request = mend(request, request.schema, kept)
     return found
 
 

@@ -25,6 +25,8 @@ def look(model: Model, event: e.Event) -> None:
     elif isinstance(event, e.ChildStarted) and _CALL.fullmatch(event.ask) and _is_agent(model, event):
         _made(model, event, event.ask, None)
     elif isinstance(event, e.NodeCheckpointed) and isinstance(event.data, dict) and _is_agent(model, event):
+        if event.data.get("applied") is True and _CALL.fullmatch(event.step) and event.version == 2:
+            _made(model, event, event.step, None)  # a patch
         if event.step.startswith("guard/") and isinstance(event.data.get("calls"), list):
             for number, call in enumerate(event.data["calls"]):
                 name = f"t{event.step.removeprefix('guard/')}.{number}"

@@ -14,6 +14,7 @@ from perdure.invariants import (
     handed,
     mailboxes,
     money,
+    own_patches,
     runs,
     undo,
     waits,
@@ -53,6 +54,7 @@ class Checker:
         if handler is None:
             model.blame("J6", f"no rule for {type(event).__name__}")
             return model.found
+        own_patches.look(model, event)
         handler(model, event)
         money.look(model, event)
         agents.look(model, event)

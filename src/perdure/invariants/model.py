@@ -231,6 +231,8 @@ class Model:
         """Activations that have ended in this generation, with everything before them."""
         self.ending: set[Key] = set()
         """Activations whose stream has ended in this append."""
+        self.patching = ("", "")
+        """The node that has patched its run in the event before, and the ask that this was."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:

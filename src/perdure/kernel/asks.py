@@ -65,9 +65,8 @@ def _find_problem(d: Decider, activation: Activation, asks: tuple[Ask, ...]) -> 
     if taken:
         return Error("bad_ask", f"{node.id} asks for {', '.join(taken)} and has a step of that name")
     for ask in asks:
-        missing = {"child": not ask.workflow, "sleep": ask.seconds is None, "signal": not ask.signal}.get(
-            ask.kind, False
-        )
+        given = {"child": ask.workflow, "sleep": ask.seconds is not None, "signal": ask.signal, "patch": ask.operations}
+        missing = not given.get(ask.kind, True)
         if missing:
             return Error("bad_ask", f"the {ask.kind} {ask.name} of {node.id} does not say which, or how long")
     return None
@@ -76,11 +75,9 @@ def _find_problem(d: Decider, activation: Activation, asks: tuple[Ask, ...]) -> 
 def _begin(d: Decider, activation: Activation, command: c.AskFor) -> None:
     asks = command.asks
     until = {ask.name: None if ask.seconds is None else d.at + ask.seconds for ask in asks}
-    asking = tuple(
-        Asking(ask.name, ask.kind, ask.content, ask.signal if ask.kind == "signal" else "", until[ask.name])
-        for ask in asks
-    )
-    d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="asks", count=len(asks)), asks=asking, version=2)
+    asking = tuple(_asking(ask, until[ask.name]) for ask in asks)
+    version = 4 if any(ask.kind == "patch" for ask in asks) else 2
+    d.emit_for(e.NodeWaiting, activation, wait=Wait(kind="asks", count=len(asks)), asks=asking, version=version)
     for ask in asks:
         if ask.kind == "approval":
             d.emit_for(
@@ -100,6 +97,15 @@ def _begin(d: Decider, activation: Activation, command: c.AskFor) -> None:
     for ask in asks:
         if ask.kind == "child" and activation.state is N.WAITING:
             _start_child(d, activation, ask, command)
+        elif ask.kind == "patch":
+            d.effect(fx.ApplyPatch(address=d.state.address(activation), ask=ask.name))
+
+
+def _asking(ask: Ask, until: float | None) -> Asking:
+    """The ask as it is recorded."""
+    if ask.kind == "patch":
+        return Asking(ask.name, ask.kind, ask.content, operations=ask.operations, reason=ask.reason)
+    return Asking(ask.name, ask.kind, ask.content, ask.signal if ask.kind == "signal" else "", until)
 
 
 def _start_child(d: Decider, activation: Activation, ask: Ask, command: c.AskFor) -> None:

@@ -202,6 +202,18 @@ class AskFor(NodeCommand, frozen=True, kw_only=True):
     asks: tuple[Ask, ...]
 
 
+class ApplyPatch(NodeCommand, frozen=True, kw_only=True):
+    """What became of the patch that a handler asks for: another definition, or reasons against it (rule 87)."""
+
+    ask: str
+    content: str
+    """The hash of what was asked."""
+    base: str
+    """The hash of the definition that it was made from."""
+    ir: IR | None = None
+    refused: tuple[str, ...] = ()
+
+
 class HoldBack(NodeCommand, frozen=True, kw_only=True):
     """No worker can take this node now."""
 
@@ -448,6 +460,7 @@ AnyCommand = (
     | Suspend
     | HearEvent
     | AskFor
+    | ApplyPatch
     | NextItems
     | HoldBack
     | Release

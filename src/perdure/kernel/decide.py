@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure.kernel import attempts, polls, runs, stream_commands, topics, trigger_nodes, triggers, waits
+from perdure.kernel import asked_patches, attempts, polls, runs, stream_commands, topics, trigger_nodes, triggers, waits
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.decider import Decider, Refusal, Unknown
@@ -39,6 +39,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Withdraw: attempts.withdraw,
     c.Suspend: waits.suspend,
     c.AskFor: waits.ask_for,
+    c.ApplyPatch: asked_patches.apply_patch,
     c.HearEvent: waits.hear_event,
     c.NextItems: waits.start_more,
     c.HoldBack: attempts.hold_back_one,

@@ -74,6 +74,13 @@ class StartChild(Effect, frozen=True, kw_only=True):
     budget: Budget | None = None
 
 
+class ApplyPatch(Effect, frozen=True, kw_only=True):
+    """Make the definition that a handler asks for, and answer `ApplyPatch` (rule 87)."""
+
+    address: Address
+    ask: str
+
+
 class StopChild(Effect, frozen=True, kw_only=True):
     child: str
     rollback: bool = False

@@ -193,7 +193,7 @@ class NodesHeld(Event, frozen=True, kw_only=True, tag="nodes.held"):
 
 
 class NodeWaiting(NodeEvent, frozen=True, kw_only=True, tag="node.waiting"):
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     wait: Wait
     asks: tuple[Asking, ...] = ()
     """What a handler asked for (rule 77)."""

@@ -34,6 +34,9 @@ def outstanding(state: State) -> list[fx.Effect]:
     waiting = sorted_by_schedule(state, N.WAITING)
     effects.extend(_child(state, a) for a in waiting if a.wait is not None and a.wait.kind == "child")
     effects.extend(effect for a in waiting if a.ask_children for effect in _ask_children(state, a))
+    if state.patching and state.state in (R.RUNNING, R.PAUSED):
+        patches = ((a, ask) for a in waiting for ask in a.asks.values() if ask.kind == "patch" and ask.open)
+        effects.extend(fx.ApplyPatch(address=state.address(a), ask=ask.name) for a, ask in patches)
     # What ended them may have been lost with the stop.
     left = {key: a for key in state.children.values() if list_left(state, a := state.activations[key])}
     for activation in sorted(left.values(), key=in_schedule):

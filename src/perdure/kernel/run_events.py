@@ -124,12 +124,15 @@ class RunRetried(Event, frozen=True, kw_only=True, tag="run.retried"):
 
 
 class RunPatched(Event, frozen=True, kw_only=True, tag="run.patched"):
+    VERSION: ClassVar[int] = 2
     ir: str
     by: str = ""
     reason: str = ""
     patch: Any = None
     mends: bool = False
     """The patch came with a retry, so what runs again uses it too."""
+    ask: str = ""
+    """The ask of a handler that this is; the answer is the next event (rule 87). In version 2 only."""
 
 
 class RunSignalled(Event, frozen=True, kw_only=True, tag="run.signalled"):

@@ -265,6 +265,8 @@ class State(msgspec.Struct, kw_only=True):
     """The sum of outputs."""
     kept: int = 0
     """The sum, in bytes, of all that attempts kept and that counts: results of steps, and many or large checkpoints."""
+    patching: int = 0
+    """How many patches handlers wait for (rule 87)."""
     tally: dict[NodeState, int] = {}
     activations: dict[Key, Activation] = {}
     loops: dict[LoopKey, LoopRun] = {}

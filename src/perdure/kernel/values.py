@@ -10,6 +10,7 @@ from perdure.model.money import NOTHING, Budget, Usage
 
 ASK_NAME = r"^[A-Za-z0-9_.-]{1,100}$"
 """Names of asks stand in ids of approvals and of child runs."""
+AskKind = Literal["approval", "child", "sleep", "signal", "patch"]
 LONGEST_WAIT = 100 * 366 * 86_400
 MOST_ASKS = 64
 """How many things one attempt may ask for at once."""
@@ -87,7 +88,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: Annotated[str, msgspec.Meta(pattern=ASK_NAME)]
     """The step that the answer becomes."""
-    kind: Literal["approval", "child", "sleep", "signal"]
+    kind: AskKind
     content: Annotated[str, msgspec.Meta(max_length=64)] = ""
     """A hash of what is asked, by which a handler that asks something else under this name is found out."""
     approvers: tuple[str, ...] = ()
@@ -103,23 +104,29 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How long to sleep, or to wait for an approval or a signal; None: as long as it takes."""
     budget: Budget | None = None
     """What a child may use (rule 84)."""
+    operations: Any = None
+    """A JSON Patch of the definition of the run (rule 87), and why it is wanted."""
+    reason: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
 
 
 class Asking(msgspec.Struct, frozen=True, omit_defaults=True):
     """An ask as `node.waiting` records it. What people are shown and what a child is given stand in events of their own."""
 
     name: str
-    kind: Literal["approval", "child", "sleep", "signal"]
+    kind: AskKind
     content: str = ""
     signal: str = ""
     until: float | None = None
+    operations: Any = None
+    """A patch, and why it is wanted (rule 87); in version 4 of `node.waiting` only."""
+    reason: str = ""
 
 
 class Asked(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An ask of an activation: the last one under its name."""
 
     name: str
-    kind: Literal["approval", "child", "sleep", "signal"]
+    kind: AskKind
     content: str = ""
     signal: str = ""
     until: float | None = None
@@ -127,6 +134,8 @@ class Asked(msgspec.Struct, kw_only=True, omit_defaults=True):
     """It waits for its answer. What ends the activation closes it unanswered."""
     times: int = 1
     """How often something was asked for under this name."""
+    operations: Any = None
+    reason: str = ""
     approval: str = ""
     child: str = ""
 

@@ -139,6 +139,9 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def opener(self) -> Opener | None:
         return None if self.open is None else Opener(opener_name(self.name), self.open, self.open, None, self.close)
 
+    palette: Callable[[Any], Any] | None = None
+    """For types whose handlers may ask for a patch of their run: what a config lets them add, or None (rule 87)."""
+
     raw_keys: tuple[str, ...] = ()
     """Top-level config keys that are not rendered when the node is dispatched (a map's inner node)."""
     ref_keys: tuple[str, ...] | None = ()

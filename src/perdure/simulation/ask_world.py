@@ -1,4 +1,4 @@
-"""A simulated cluster whose handlers ask: for people, children, times and signals, in rounds, while processes die.
+"""A simulated cluster whose handlers ask: for people, children, times, signals and patches, in rounds, while processes die.
 
 Seeds from 6,000,000 on are such histories, those from 7,000,000 on with several coordinators. What a handler asks for
 depends on its key alone, so that each attempt asks the same; what it was answered it must find again (V9).
@@ -11,13 +11,18 @@ from typing import Any
 
 import msgspec
 
-from perdure.asks import Approval, Ask, Child, Signal, Sleep
+from perdure.agents.run_patches import Palette
+from perdure.asks import Approval, Ask, Child, Patch, Signal, Sleep
 from perdure.simulation.handlers import Handlers
 from perdure.simulation.plan import Plan
 from perdure.simulation.world import World
 
+PALETTE = Palette(("transform",), 2)
+
 
 class AskingHandlers(Handlers):
+    palette = staticmethod(lambda config: PALETTE)
+
     def __init__(self, world: AskWorld) -> None:
         super().__init__(world)
         self._asking = world
@@ -51,10 +56,36 @@ class AskingHandlers(Handlers):
                 )
             case 1 if ":" not in ctx.run_id:
                 return Child("child", {"flag": random.random() < 0.5, "list": [1]})
+            case 2 | 3 if random.random() < 0.6:
+                return Patch(self._operations(random, ctx), "more to do")
             case 2:
                 return Signal(random.choice(("go", "stop")), random.choice((None, 5.0, 60.0)))
             case _:
                 return Sleep(random.choice((0.0, 1.0, 20.0)))
+
+    def _operations(self, random: Random, ctx: Any) -> list[Any]:
+        """Additions that are mostly allowed: some lead to nodes that are there, or begin at them, or are nothing at all."""
+        name = f"x{random.getrandbits(24):06x}"
+        node = {
+            "id": name,
+            "type": "transform",
+            "config": {"value": random.choice((1, "{{ inputs }}", "{{ nowhere }}"))},
+        }
+        ends = [(ctx.node, name)]
+        other = random.choice(sorted(self._asking.nodes_of(ctx.run_id)))
+        match random.randrange(6):
+            case 0:
+                ends.append((name, other))
+            case 1:
+                ends = [(other, name)]
+            case 2:
+                ends = []
+            case 3:
+                node["type"] = "human"
+            case _:
+                ends += [(name, one) for one in self._asking.available(ctx.run_id, ctx.node) or ()][:1]
+        edges = [{"op": "add", "path": "/edges/-", "value": {"from": source, "to": to}} for source, to in ends]
+        return [{"op": "add", "path": "/nodes/-", "value": node}, *edges]
 
 
 class AskWorld(World):
@@ -64,6 +95,10 @@ class AskWorld(World):
         self.registry = self.handlers.registry()
         self._answers: dict[tuple[str, str], bytes] = {}
         """What handlers were given as the answer, by idempotency key and name."""
+
+    def nodes_of(self, run_id: str) -> set[str]:
+        """The nodes that the run began with: what a handler asks for must not depend on when it is asked."""
+        return set(self.checks.checkers[run_id].model.graphs[0].nodes)
 
     def look(self, ctx: Any, asks: dict[str, Ask]) -> None:
         """V9: what was answered stays answered, and with the same, over all attempts and generations."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from perdure.blobs import INLINE_BYTES
@@ -23,6 +24,9 @@ class Broken(Exception):
 
 
 class Handlers:
+    palette: Callable[[Any], Any] | None = None
+    """What the handlers of tasks may add to their runs."""
+
     def __init__(self, world: World) -> None:
         self._world = world
 
@@ -32,7 +36,7 @@ class Handlers:
         for node_type in builtin():
             if node_type.name != "task":
                 registry.add(node_type)
-        registry.add(NodeType(name="task", description="Scripted.", handler=self.handle))
+        registry.add(NodeType(name="task", description="Scripted.", handler=self.handle, palette=self.palette))
         registry.add(NodeType(name="blocking", description="Scripted, in a thread.", handler=self.block))
         return registry
 

@@ -66,6 +66,8 @@ class Checks:
         for stored in commit.events:
             event = e.decode(stored.body)
             before = model.state
+            if isinstance(event, e.RunPatched):
+                self._world.learn(event.ir)
             found = checker.feed(event)
             self.event_types[event.type] += 1
             self.rules.observe(event, model)

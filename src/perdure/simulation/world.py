@@ -303,6 +303,18 @@ class World:
         self.library[ir.hash] = ir
         self.sources[ir.hash] = definition
 
+    def learn(self, name: str) -> None:
+        """Get to know a definition that a handler asked for: a coordinator has stored it."""
+        stored = self.store.definitions.get(name)
+        if name in self.library or stored is None:
+            return
+        definition = msgspec.json.decode(self.store.definitions[f"definition:{name}"].body)
+        nodes = {node["id"]: node for node in definition["nodes"]}
+        for edge in definition.pop("edges"):
+            end = {"node": edge["from"], "required": True} if edge.get("required") else edge["from"]
+            nodes[edge["to"]].setdefault("dependencies", []).append(end)
+        self.know(definition, irs.decode(stored.body))
+
     async def _register(self) -> None:
         for definition in self.plan.workflows:
             await self._put_workflow(definition)

@@ -26,9 +26,12 @@ def begin_asks(state: State, activation: Activation, event: e.NodeWaiting) -> No
             content=asking.content,
             signal=asking.signal,
             until=asking.until,
+            operations=asking.operations,
+            reason=asking.reason,
             times=1 if before is None else before.times + 1,
         )
         state.add(activation.asks, asking.name, ask)
+        state.patching += asking.kind == "patch"
         if asking.signal:
             join(state, state.signal_waits, asking.signal, (activation.key, ask))
         if asking.until is not None and asking.kind != "approval":

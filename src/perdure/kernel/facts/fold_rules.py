@@ -93,6 +93,7 @@ def close_ask(state: State, activation: Activation, ask: Asked) -> None:
     """Let an ask wait no longer: it has its answer, or its activation has ended."""
     state.edit(ask)
     ask.open = False
+    state.patching -= ask.kind == "patch"
     clear_timer(state, ask_timer(state, "ask", activation, ask.name))
     if ask.signal:
         leave(state, ask.signal)

@@ -40,13 +40,7 @@ from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.damage import Damaged, append
-from perdure.runtime.coordinator.fetcher import (
-    Fetcher,
-    blob_sources,
-    definition_sources,
-    sandbox_sources,
-    topic_sources,
-)
+from perdure.runtime.coordinator.fetcher import Fetcher, list_sources
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.inbox import Handling
 from perdure.runtime.coordinator.incarnation import Incarnation
@@ -56,6 +50,7 @@ from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
 from perdure.runtime.coordinator.pace import FEW, Pace
 from perdure.runtime.coordinator.partition_share import Share
+from perdure.runtime.coordinator.patched_runs import make_message, patch_sources
 from perdure.runtime.coordinator.progress import Progress
 from perdure.runtime.coordinator.publisher import Publisher
 from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
@@ -115,11 +110,8 @@ class Coordinator:
         self._ward = Quarantine(
             journal, clock, check=self.incarnation.check, lose=self.memory.lose, tenants=self.memory.tenants
         )
-        sources = (
-            {} if blobs is None else blob_sources(blobs) | definition_sources(self.library) | topic_sources(journal)
-        )
-        if judge is not None:
-            sources |= sandbox_sources(judge)
+        sources = list_sources(journal, self.library, blobs, judge)
+        sources |= patch_sources(self.library, registry, blobs, bounds or Bounds(), clock)
         cache = Cache()
         self.fetcher = Fetcher(sources, cache, self.put, clock)
         self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
@@ -562,6 +554,8 @@ class Coordinator:
                     await self.publisher.recall(loaded, effect.address)
                 case fx.StartChild() | fx.StopChild():
                     self.children.put(loaded, effect)
+                case fx.ApplyPatch():
+                    self.put(make_message(effect, self.registry, self.renderer.find_at_hand, self.clock))
                 case fx.StartMore():
                     self.put(Asked.for_items(effect.address, self.clock.now()))  # behind what waits in the inbox
                 case fx.CloseStream() | fx.DropStreams():

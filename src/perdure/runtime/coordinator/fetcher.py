@@ -222,6 +222,16 @@ def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotA
     return {NeedsVerdict: judge}
 
 
+def list_sources(
+    journal: Journal, library: Library, blobs: BlobStore | None, judge: Callable[[Any, str], Awaitable[Any]] | None
+) -> dict[type[NotAtHand], Source]:
+    """Where a process has things from: without a blob store, only verdicts."""
+    sources: dict[type[NotAtHand], Source] = {}
+    if blobs is not None:
+        sources |= blob_sources(blobs) | definition_sources(library) | topic_sources(journal)
+    return sources if judge is None else sources | sandbox_sources(judge)
+
+
 async def read_aside(tenant: str, data: bytes, ref: str) -> Any:
     """`read_content`, in a thread where the data is large, so that it does not hold up the loop."""
     return await aside(tenant, read_content, data, ref) if len(data) > LARGE_BYTES else read_content(data, ref)

@@ -131,8 +131,12 @@ def row_of(state: State, partition: int) -> RunRow:
 
 
 def _is_busy(state: State) -> bool:
-    """Whether a process that takes the run over has something to send for it, or a child to look for."""
-    return works(state) or bool(state.children and (_waits_for_child(state) or _leaves_child(state)))
+    """Whether a process that takes the run over has something to send for it, a patch to make, or a child to look for."""
+    return (
+        works(state)
+        or bool(state.patching)
+        or bool(state.children and (_waits_for_child(state) or _leaves_child(state)))
+    )
 
 
 def works(state: State) -> bool:

@@ -456,7 +456,7 @@ class Renderer:
             run = Run(
                 started.run_id, started.ir.name, started.inputs, started.workflow_version, started.tenant, started.tags
             )
-        if isinstance(command, c.Start | c.Patch) or (isinstance(command, c.Retry) and command.ir is not None):
+        if isinstance(command, c.Start | c.Patch | c.ApplyPatch | c.Retry) and command.ir is not None:
             ir = command.ir
         assert ir is not None
         match question.need.kind:
