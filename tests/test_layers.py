@@ -112,7 +112,8 @@ ALLOWED: dict[str, set[str]] = {
     }
     | PORTS,
     # a node type of several files: its turns, its tools, and what they may do
-    "agents": BASE | {"expressions", "functions", "outcomes", "asks", "spending", "egress", "llms", "nodes", "threads"},
+    "agents": BASE
+    | {"expressions", "functions", "outcomes", "asks", "spending", "egress", "llms", "nodes", "threads", "weight"},
     # a calendar, signatures and templates; the loops and the commands ask it
     "triggers": {"errors", "budget", "model", "spelling", "kernel", "expressions", "secrets"},
     "sources": {

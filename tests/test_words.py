@@ -241,6 +241,7 @@ EQUAL_NAMES = {
     "guards": CHECKER,
     "handlers": "what executes a node, real or scripted",
     "journal": ADAPTER,
+    "keeper": "what keeps another thing: a process its child, a coordinator the values of its runs",
     "keys": OPERATIONS,
     "leases": ADAPTER,
     "limits": ADAPTER,

@@ -93,19 +93,19 @@ def _values(value: Any) -> list[Any]:
 
 def test_values_of_few_parts_stay_and_cost_nothing():
     full = Room(MOST_PARTS)
-    assert full.takes(b"[{},{}]")
-    assert not full.takes(json.dumps([[]] * FEW_PARTS).encode())
+    assert full.admits(b"[{},{}]")
+    assert not full.admits(json.dumps([[]] * FEW_PARTS).encode())
     assert full.parts == MOST_PARTS
 
 
 def test_what_is_decided_in_one_turn_counts_before_it_is_written():
     one = json.dumps([*LISTS, [], [], []]).encode()
     some = Room()
-    taken = sum(some.takes(one) for _ in range(100))
+    taken = sum(some.admits(one) for _ in range(100))
     assert taken == MOST_PARTS // count_parts(one)
     some.write([one] * taken)
     assert some.parts > MOST_PARTS - count_parts(one)
-    assert not some.takes(one)
+    assert not some.admits(one)
 
 
 def test_brackets_in_texts_are_no_parts():

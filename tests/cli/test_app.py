@@ -235,6 +235,8 @@ WITH_SERVER = {
 WITHOUT_DATABASE = {
     "models list",
     "models test",
+    "tools list",
+    "tools pin",
     "llm-server",
     "schema",
     "simulate",

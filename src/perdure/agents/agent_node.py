@@ -13,6 +13,8 @@ import msgspec
 from perdure import egress, llms
 from perdure.agents.agent_loop import Agent, Answer
 from perdure.agents.label_flow import find_lethal
+from perdure.agents.mcp_client import open_offers
+from perdure.agents.mcp_tools import Offers
 from perdure.agents.openapi_calls import open_apis
 from perdure.agents.openapi_document import Api
 from perdure.agents.own_tools import BUDGET_SCHEMA
@@ -50,8 +52,11 @@ async def handle(config: Any, ctx: Any) -> Any:
         raise Failure("sensitive_in_prompt", message, retryable=False)
 
     async def pin() -> Any:
-        apis = await open_apis(list(dict.fromkeys(name for tool in read_tools(config) for name in tool.profiles)), ctx)
-        return msgspec.to_builtins(await aside(ctx.tenant, make_plan, config, ctx, apis))
+        tools = read_tools(config)
+        apis = await open_apis(list(dict.fromkeys(name for tool in tools for name in tool.profiles)), ctx)
+        servers = dict.fromkeys(tool.target for tool in tools if tool.kind == "mcp")
+        offers = [await open_offers(name, ctx) for name in servers]
+        return msgspec.to_builtins(await aside(ctx.tenant, make_plan, config, ctx, apis, offers))
 
     plan = msgspec.convert(await ctx.step("prefix", pin), Plan)
     models = find_models(config, ctx.tenant)
@@ -68,13 +73,12 @@ async def handle(config: Any, ctx: Any) -> Any:
     return _give(plan, await Agent(plan, ctx, talk, policies).run())
 
 
-def make_plan(config: dict[str, Any], ctx: Any, apis: Sequence[Api] = ()) -> Plan:
+def make_plan(config: dict[str, Any], ctx: Any, apis: Sequence[Api] = (), offers: Sequence[Offers] = ()) -> Plan:
     """What the agent begins with. Raises Failure."""
-    tools = [
-        msgspec.structs.replace(tool, target=ctx.node) if tool.kind == "patch" else tool
-        for tool in find_tools(config, {api.profile: api for api in apis})
-    ]
-    strange = [api for api in apis if not api.is_pinned]
+    found = find_tools(config, {api.profile: api for api in apis}, {one.server: one for one in offers})
+    tools = [msgspec.structs.replace(tool, target=ctx.node) if tool.kind == "patch" else tool for tool in found]
+    strange = [f"document of {api.profile}" for api in apis if not api.is_pinned]
+    strange += [f"tools of {one.server}" for one in offers if not one.is_pinned]
     routes = tuple(ctx.routes)
     said = [config.get("instructions") or "", _DATA if tools else "", _ROUTE if routes else ""]
     request = Request(
@@ -92,7 +96,7 @@ def make_plan(config: dict[str, Any], ctx: Any, apis: Sequence[Api] = ()) -> Pla
         tools=tuple(tools),
         routes=routes,
         label=read_label(ctx.label) | (UNTRUSTED if strange else TRUSTED),
-        told_by=tuple(f"document of {api.profile}" for api in strange),
+        told_by=tuple(strange),
         approvals=config.get("approvals") or {},
         policies=tuple(msgspec.convert(one, Policy) for one in config.get("policies") or ()),
         max_turns=config.get("max_turns", MAX_TURNS),

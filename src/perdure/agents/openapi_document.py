@@ -96,7 +96,7 @@ def read_document(name: str, profile: Profile, data: bytes) -> Api:
         raise BadDocument("it is not JSON") from None
     if not isinstance(document, dict) or not str(document.get("openapi", "")).startswith("3."):
         raise BadDocument("it is no OpenAPI document of version 3")
-    base = _find_base(profile, document)
+    base = _base_of(profile, document)
     operations = list(_operations(profile, _Document(document)))
     if not operations:
         raise BadDocument("it has no operation that can be called, or the profile allows none of them")
@@ -107,7 +107,7 @@ def read_document(name: str, profile: Profile, data: bytes) -> Api:
     return Api(name, profile.spec, digest, origin, base, tuple(operations), profile.label, bool(profile.sha256))
 
 
-def _find_base(profile: Profile, document: dict[str, Any]) -> str:
+def _base_of(profile: Profile, document: dict[str, Any]) -> str:
     """The path that the operations are below: that of the first server at the profile's origin."""
     servers = document.get("servers") or [{"url": "/"}]
     spec = parse(profile.spec)
@@ -135,10 +135,10 @@ class _Document:
         for _ in range(_MOST_REFERENCES):
             if not isinstance(value, dict) or "$ref" not in value:
                 return value
-            value = self._find(value["$ref"])
+            value = self._at(value["$ref"])
         raise _LeftOut("references that go in circles")
 
-    def _find(self, reference: Any) -> Any:
+    def _at(self, reference: Any) -> Any:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise _LeftOut("a reference to another document")
         found: Any = self.data
@@ -162,7 +162,7 @@ class _Document:
                 raise _LeftOut("a schema that refers to something else than components/schemas")
             if name not in defs:
                 defs[name] = True  # it may refer to itself
-                defs[name] = self.schema(self._find(reference), defs)
+                defs[name] = self.schema(self._at(reference), defs)
             return {"$ref": f"#/$defs/{name}"}
         found = {
             key: self._keyword(key, one, defs)

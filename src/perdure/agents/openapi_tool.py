@@ -94,7 +94,7 @@ def offer(tool: Tool, apis: Mapping[str, Api]) -> Tool:
     return msgspec.structs.replace(tool, description=cut("\n".join(lines), LONGEST_TOLD), apis=found)
 
 
-def _find(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Api | None, str]:
+def _meant(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Api | None, str]:
     """The API that a call means, or what is wrong."""
     name, url, profile = (arguments.get(key) for key in ("api", "openapi_url", "auth_profile"))
     if (name is None) == (url is None):
@@ -114,7 +114,7 @@ def _find(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Api | None, str]:
 
 def find_misuse_of_api(tool: Tool, arguments: dict[str, Any]) -> str | None:
     """What is wrong with a call, in words for the model."""
-    api, problem = _find(tool, arguments)
+    api, problem = _meant(tool, arguments)
     if api is None:
         return problem
     operation = api.find_operation(arguments["operation_id"])
@@ -137,7 +137,7 @@ def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def bind_openapi(tool: Tool, arguments: dict[str, Any]) -> tuple[Tool, Any]:
     """The call that it comes to: of one API, with the effect of its operation."""
-    api, _ = _find(tool, arguments)
+    api, _ = _meant(tool, arguments)
     assert api is not None
     operation = api.find_operation(arguments["operation_id"])
     assert isinstance(operation, Operation)

@@ -25,6 +25,7 @@ Kind = Literal[
     "search_tools",
     "use_tool",
     "openapi",
+    "mcp",
 ]
 _ASKED = ("workflow", "ask_human", "patch")
 
@@ -33,7 +34,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     kind: Kind
     target: str = ""
-    """The function or the workflow."""
+    """The function, the workflow or the MCP server."""
     description: str = ""
     schema: dict[str, Any] = {}
     """Of its arguments; empty: any."""
@@ -58,6 +59,8 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     apis: tuple[Api, ...] = ()
     """Whose operations it may call."""
     profiles: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
+    """What its MCP server calls it; before that is asked, which of its tools are meant."""
     widens: bool = False
     """Whether a call may do more than the agent itself."""
     palette: Palette | None = None

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from perdure.agents.call_guard import LARGEST_SHOWN, Ruling, Wish, decide, hash_of
-from perdure.agents.openapi_calls import call_operation
+from perdure.agents.mcp_client import call_tool
+from perdure.agents.openapi_calls import call_operation, without_secrets
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
 from perdure.agents.patch_guard import list_wishes, strictest
 from perdure.agents.tool import Tool
@@ -369,6 +370,8 @@ class ToolCalls:
             return await function.compute({"code": given["code"]}, given["input"], self._ctx.tenant)
         if tool.kind == "openapi":
             return await call_operation(tool.apis[0], given, self._ctx, view.idempotency_key)
+        if tool.kind == "mcp":
+            return without_secrets(await call_tool(tool.target, tool.remote[0], given, self._ctx))
         if tool.kind == "search_tools":
             limit = given.get("limit", LIMIT)
             return await aside(self._ctx.tenant, search_tools, self._plan.tools, given["query"], limit)

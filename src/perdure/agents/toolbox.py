@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure import functions
+from perdure.agents.mcp_tools import Offers, expand, find_unknown_server, read_server
 from perdure.agents.openapi_document import Api
 from perdure.agents.openapi_tool import find_unknown, offer
 from perdure.agents.own_tools import BUDGET_SCHEMA, BY_ITSELF, CONFIGS, OWN, SEARCH, check_own, read_own
@@ -34,9 +35,10 @@ MAX_TOOLS = 64
 MOST_TOOLS = 1_000
 MAX_DESCRIPTION = 1_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_LATER = ("mcp",)
+_MCP_KEYS = frozenset({"mcp", "tools", "effect", "returns", "fatal", "approve", "control"})
 AVAILABLE = "available_tools"
 _ANY = {"type": "object"}
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def entries_of(config: dict[str, Any]) -> list[tuple[tuple[str | int, ...], Any]]:
@@ -46,7 +48,7 @@ def entries_of(config: dict[str, Any]) -> list[tuple[tuple[str | int, ...], Any]
     for key in ("tools", AVAILABLE):
         entries = config.get(key)
         for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if key == AVAILABLE and isinstance(entry, str) and entry not in (*OWN, *_LATER) and "{{" not in entry:
+            if key == AVAILABLE and isinstance(entry, str) and entry not in OWN and "{{" not in entry:
                 entry = {"function": entry, "effect": "send"}
             found.append(((key, number), entry))
     return found
@@ -57,12 +59,20 @@ def read_tools(config: dict[str, Any]) -> list[Tool]:
     return [_read(one) for _, one in entries_of(config) if not list(_check_entry(one))]
 
 
-def find_tools(config: dict[str, Any], apis: Mapping[str, Api] = MappingProxyType({})) -> list[Tool]:
-    """The tools of a config that has no mistakes, with what functions take, and what `apis` offer. Raises Failure."""
+def find_tools(
+    config: dict[str, Any], apis: Mapping[str, Api] = NONE, offers: Mapping[str, Offers] = NONE
+) -> list[Tool]:
+    """The tools of a config that has no mistakes, with what functions take, and what APIs and servers offer. Raises Failure."""
     palette = read_palette(config)
-    found = [offer(_describe(_read(entry, palette)), apis) for _, entry in entries_of(config)]
+    read = [_read(entry, palette) for _, entry in entries_of(config)]
+    found: list[Tool] = []
+    for tool in read:
+        taken = {one.name for one in (*read, *found) if one.kind != "mcp" or one in found}
+        found += expand(tool, offers, taken) if tool.kind == "mcp" else [offer(_describe(tool), apis)]
     for number in _hidden(found):
         found[number] = msgspec.structs.replace(found[number], hidden=True)
+    if (shown := sum(not tool.hidden for tool in found)) > MAX_TOOLS or len(found) > MOST_TOOLS:
+        raise Failure("bad_config", _too_many(shown), retryable=False)
     more = [name for kind, name in BY_ITSELF.items() if any(tool.kind == kind for tool in found)]
     return found + [read_own(name, {}) for name in dict.fromkeys(more)]
 
@@ -73,7 +83,7 @@ def _hidden(tools: list[Tool]) -> list[int]:
     if "search_tools" not in kinds:
         return []
     begin = kinds.index("search_tools")
-    return [number for number, kind in enumerate(kinds) if number > begin and kind in ("function", "workflow")]
+    return [number for number, kind in enumerate(kinds) if number > begin and kind in ("function", "workflow", "mcp")]
 
 
 def _read(entry: Any, palette: Palette | None = None) -> Tool:
@@ -82,6 +92,8 @@ def _read(entry: Any, palette: Palette | None = None) -> Tool:
         entry = {entry: {}}
     if (own := _own_name(entry)) is not None:
         return read_own(own, entry[own] or {}, palette)
+    if "mcp" in entry:
+        return read_server(entry)
     kind: Literal["function", "workflow"] = "function" if "function" in entry else "workflow"
     target = entry[kind]
     return Tool(
@@ -184,14 +196,15 @@ def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
     entries = entries_of(config)
     read = read_tools(config)
     if (shown := len(read) - len(_hidden(read))) > MAX_TOOLS:
-        hint = f"what stands behind {SEARCH} in the list is not shown, and found by search"
-        yield ("tools",), f"an agent is shown at most {MAX_TOOLS} tools, and here are {shown}; {hint}"
+        yield ("tools",), _too_many(shown)
     for place, entry in entries:
         mistakes = list(_check_entry(entry))
         yield from (((*place, *path), message) for path, message in mistakes)
         if mistakes:
             continue
         own = entry if isinstance(entry, str) else _own_name(entry)
+        if own is None and "mcp" in entry:
+            continue  # what its tools are called is known when the agent begins
         name = own or name_of(entry)
         if name in seen:
             yield place, f"two tools are called '{name}'; give one of them a 'name' of its own"
@@ -200,14 +213,22 @@ def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
             yield place, f"'{name}' is a tool of Perdure; give this one another 'name'"
 
 
+def _too_many(shown: int) -> str:
+    hint = f"what stands behind {SEARCH} in the list is not shown, and found by search"
+    return f"an agent is shown at most {MAX_TOOLS} tools, and here are {shown}; {hint}, up to {MOST_TOOLS:,}"
+
+
 def warn_profiles(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Names that are no profile here. Workers may have another file, so it is a warning."""
+    """Names that are no profile or server here. Workers may have another file, so it is a warning."""
     for place, entry in entries_of(config):
         if list(_check_entry(entry)):
             continue
-        for name in _read(entry).profiles:
+        tool = _read(entry)
+        for name in tool.profiles:
             if (problem := find_unknown(name)) is not None:
                 yield place, problem
+        if tool.kind == "mcp" and (problem := find_unknown_server(tool.target)) is not None:
+            yield place, problem
 
 
 def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -215,9 +236,6 @@ def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield (), "a tool is a name or a mapping"
         return
     keys = {entry} if isinstance(entry, str) else set(entry)
-    if later := [name for name in _LATER if name in keys]:
-        yield (), f"'{later[0]}' is not built yet; an agent's tools are functions, workflows, {', '.join(OWN)}"
-        return
     if isinstance(entry, str):
         if entry in OWN:
             yield from check_own(entry, None)
@@ -225,9 +243,9 @@ def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
             hint = "write {function: module:name, effect: read}" if ":" in entry else suggest(entry, OWN)
             yield (), f"there is no tool '{cut(entry, 80)}'; {hint}"
         return
-    kinds = keys & {"function", "workflow", *OWN}
+    kinds = keys & {"function", "workflow", "mcp", *OWN}
     if len(kinds) != 1:
-        yield (), f"a tool has one of 'function', 'workflow', {', '.join(map(repr, OWN))}"
+        yield (), f"a tool has one of 'function', 'workflow', 'mcp', {', '.join(map(repr, OWN))}"
         return
     if (own := _own_name(entry)) is not None:
         yield from (((key,), f"'{key}' goes under {own}") for key in sorted(keys - kinds))
@@ -235,6 +253,13 @@ def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
         return
     if "effect" not in entry:
         yield (), f"'effect' says what a call may do: {', '.join(EFFECTS)}"
+    if "mcp" in entry:
+        yield from (((key,), f"'{key}' is not for tools of an MCP server") for key in sorted(keys - _MCP_KEYS))
+        if "control" in entry and entry.get("effect") == "read":
+            yield ("control",), "'control' is for tools that write or send"
+        return
+    if "tools" in entry:
+        yield ("tools",), "'tools' says which of an MCP server's tools are meant"
     if not _NAME.fullmatch(name_of(entry)):
         yield (), f"'{cut(name_of(entry), 80)}' is no name that models know; give a 'name' of letters, digits, _ and -"
     if "function" in entry and (refusal := functions.find_refusal(entry["function"])) is not None:
@@ -277,7 +302,19 @@ TOOLS_SCHEMA: dict[str, Any] = {
             "approve": {"enum": ["always", "tainted"], "default": "tainted"},
             "control": {"type": "array", "minItems": 1, "maxItems": 20, "items": {"type": "string", "minLength": 1}},
             "budget": BUDGET_SCHEMA,
-            **{key: {} for key in (*_LATER, "tools")},
+            "mcp": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 64,
+                "description": "an MCP server of the operator's file",
+            },
+            "tools": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 200,
+                "items": {"type": "string", "minLength": 1, "maxLength": 100},
+                "description": "which of its tools, with *; all without it",
+            },
         },
         "additionalProperties": False,
     },

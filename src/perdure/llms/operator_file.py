@@ -25,6 +25,7 @@ from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import Url, parse
 from perdure.errors import SettingsInvalid
 from perdure.llms.anthropic import Anthropic
+from perdure.llms.mcp_rows import McpServer
 from perdure.llms.misfits import find_misfits
 from perdure.llms.openai_chat import OpenAIChat
 from perdure.llms.openai_responses import OpenAIResponses
@@ -43,7 +44,7 @@ MOST_PROBLEMS = 20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,200}")
-_SECTIONS = ("providers", "models", "prices", "policy", "profiles")
+_SECTIONS = ("providers", "models", "prices", "policy", "profiles", "mcp")
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -135,6 +136,8 @@ class Models(msgspec.Struct, frozen=True):
     """What agents may do, whatever workflows say."""
     profiles: dict[str, Profile] = {}
     """Services that agents may call."""
+    mcp: dict[str, McpServer] = {}
+    """Servers whose tools agents may call."""
 
     def policies(self, tenant: str) -> list[Policy]:
         return [one for one in self.policy if "*" in one.tenants or tenant in one.tenants]
@@ -167,8 +170,13 @@ class Models(msgspec.Struct, frozen=True):
         return self._explain(name, "*")
 
     def find_profile(self, name: str, tenant: str | None = None) -> Profile | None:
-        """The profile of this name, if the tenant may use it; without a tenant, whoever may."""
+        """The profile of this name, if the tenant may use it; without a tenant, of any."""
         found = self.profiles.get(name)
+        return found if found is not None and (tenant is None or _has(found, tenant)) else None
+
+    def find_mcp(self, name: str, tenant: str | None = None) -> McpServer | None:
+        """The MCP server of this name, if the tenant may use it; without a tenant, of any."""
+        found = self.mcp.get(name)
         return found if found is not None and (tenant is None or _has(found, tenant)) else None
 
     def find_owner_of(self, secret: str) -> str | None:
@@ -178,10 +186,11 @@ class Models(msgspec.Struct, frozen=True):
         for name, provider in self.providers.items():
             if provider.secret == secret and (name in used or BUILT_IN.get(name) is not provider):
                 return f"the models of {name}"
-        profiles = (
+        owners = [
             f"the profile {name}" for name, one in self.profiles.items() if one.auth and one.auth.secret == secret
-        )
-        return next(profiles, None)
+        ]
+        owners += [f"the MCP server {name}" for name, server in self.mcp.items() if secret in server.keys]
+        return next(iter(owners), None)
 
     def names(self, tenant: str) -> list[str]:
         return sorted(
@@ -200,7 +209,7 @@ class Models(msgspec.Struct, frozen=True):
         return f"there is no model {cut(ascii(name), 100)} here; {suggest(name, tuple(known))}"
 
 
-def _has(row: Provider | Model | Profile, tenant: str) -> bool:
+def _has(row: Provider | Model | Profile | McpServer, tenant: str) -> bool:
     return "*" in (tenant, *row.tenants) or tenant in row.tenants
 
 
@@ -228,7 +237,13 @@ def open_models(path: str) -> Models:
         rest = f"\n  … and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
         told = problems[0] if len(problems) == 1 else "".join(f"\n  {one}" for one in problems[:MOST_PROBLEMS])
         raise SettingsInvalid(f"agents file {path}: {told}{rest}".replace(": \n", ":\n"))
-    return models
+    servers = {name: msgspec.structs.replace(one, pins=_beside(file, one.pins)) for name, one in models.mcp.items()}
+    return msgspec.structs.replace(models, mcp=servers)
+
+
+def _beside(file: Path, name: str) -> str:
+    """A file that is named in this one; empty: none is."""
+    return str(file.parent / name) if name else ""
 
 
 def read_models(content: dict[str, Any], problems: list[str]) -> Models:
@@ -255,9 +270,12 @@ def read_models(content: dict[str, Any], problems: list[str]) -> Models:
     profiles = _read(content, "profiles", Profile, problems)
     for name, profile in profiles.items():
         problems += [f"profiles.{name}: {problem}" for problem in profile.find_problems()]
+    servers = _read(content, "mcp", McpServer, problems)
+    for name, server in servers.items():
+        problems += [f"mcp.{name}: {problem}" for problem in server.find_problems()]
     known = {name: row for name, row in models.items() if row.provider in providers}
     policy = _read_policy(content.get("policy", []), problems)
-    return Models(providers, known, prices, policy=policy, profiles=profiles)
+    return Models(providers, known, prices, policy=policy, profiles=profiles, mcp=servers)
 
 
 def _read_policy(rows: Any, problems: list[str]) -> tuple[Policy, ...]:

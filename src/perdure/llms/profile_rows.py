@@ -10,6 +10,7 @@ operations = {"get*" = "read", "*" = "send"}        # which may be called, and w
 
 from __future__ import annotations
 
+import base64
 import re
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -41,6 +42,14 @@ class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             case "basic":
                 return {"type": "basic", "username": self.username, "password": key}
         return {"type": "header", "name": self.name, "value": key}
+
+    def as_headers(self, key: str) -> dict[str, str]:
+        """The headers of a request."""
+        if self.type == "bearer":
+            return {"authorization": f"Bearer {key}"}
+        if self.type == "basic":
+            return {"authorization": f"Basic {base64.b64encode(f'{self.username}:{key}'.encode()).decode()}"}
+        return {self.name.lower(): key}
 
     @property
     def header(self) -> str:
@@ -87,9 +96,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def label(self) -> Label:
         """Of what its calls give."""
         private = Label("untrusted", "private")
-        return read_words(
-            [self.returns] if isinstance(self.returns, str) else self.returns, private if self.auth else UNTRUSTED
-        )
+        return read_words(self.returns or (), private if self.auth else UNTRUSTED)
 
     def effect_of(self, operation: str, method: str) -> Effect | None:
         """What a call may do; None: it may not be made."""

@@ -1,7 +1,7 @@
 """The handler of polls in a worker: it asks a source until there is something, and sleeps in between.
 
 An attempt that sleeps writes nothing, so a source that is idle costs nothing but the asking. It has no slot either: slots are for
-sources that are being asked, and whoever sleeps holds up nobody (rule 51). Sources stay open between the polls of one trigger, for
+sources that are being asked, and one that sleeps holds up nobody (rule 51). Sources stay open between the polls of one trigger, for
 what they remember saves time; they may be closed at any moment.
 """
 

@@ -47,7 +47,7 @@ class Keeper:
         self, value: Any, data: bytes, refs: bool, tenant: str, limit: int = INLINE_BYTES, room: Room | None = None
     ) -> tuple[Any, int]:
         """The same for a value whose JSON is at hand."""
-        if self._cache is None or (len(data) <= limit and (room is None or room.takes(data))):
+        if self._cache is None or (len(data) <= limit and (room is None or room.admits(data))):
             return value, len(data)
         ref = ref_of(data, refs=refs)
         if stored_key(ref) not in self._cache.view(tenant):
@@ -59,7 +59,7 @@ class Keeper:
         if not isinstance(value, dict):
             return value
         data, _ = segments.encode(value)
-        if len(data) <= INLINE_BYTES and room.takes(data):
+        if len(data) <= INLINE_BYTES and room.admits(data):
             return value
         return {key: self.keep(item, tenant, PART_BYTES, room)[0] for key, item in value.items()}
 
@@ -87,6 +87,6 @@ def split(value: Any) -> dict[str, Any]:
 def without_details(error: Error, room: Room) -> Error:
     """An error as it may be kept: without its details, where there is no room for them."""
     details = error.details
-    if (type(details) is not dict and type(details) is not list) or room.takes(segments.encode(details)[0]):
+    if (type(details) is not dict and type(details) is not list) or room.admits(segments.encode(details)[0]):
         return error
     return msgspec.structs.replace(error, details=LEFT_OUT)

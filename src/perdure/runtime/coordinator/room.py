@@ -37,7 +37,7 @@ class Room:
     def parts(self) -> int:
         return self._written + self._decided
 
-    def takes(self, data: bytes) -> bool:
+    def admits(self, data: bytes) -> bool:
         """Whether this value, as JSON, may stay whole; if so, it counts from now on."""
         parts = count_parts(data)
         if parts <= FEW_PARTS:
