@@ -95,8 +95,8 @@ bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scal
 peers: setup ## Perdure beside LangGraph, DBOS, Celery, Prefect, Temporal and Restate, by turns; QUICK=1 takes minutes
 	@$(PY) -m bench.peers $(if $(QUICK),--quick) $(ARGS)
 
-pictures: setup ## draw the pictures of the docs anew
-	@$(PY) -m examples.pictures
+pictures: tools ## draw the pictures of the docs anew; look at them
+	@$(PY) -m examples.pictures && $(PY) -m tests.web.portraits
 
 format: setup ## format and mend what the linter can
 	@$(PY) -m ruff check --fix-only --quiet .

@@ -1,16 +1,21 @@
 """What a page may cost, by its size: elements, memory, requests, rows. `make budgets` has the sizes of the specification and looks at
 the clock too; the short form has smaller ones, and looks at nothing that depends on what else the machine does."""
 
+import asyncio
 import os
 import sqlite3
+import threading
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from perdure.api import Options
 from perdure.clock import system
+from tests.waiting import wait_until
 from tests.web import samples
-from tests.web.conftest import Site
+from tests.web.conftest import PATIENCE_SECONDS, Site
+from tests.web.reverse_proxy import Proxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budgets")]
 
@@ -34,6 +39,12 @@ def layered(count):
         )
     nodes += [samples.value(f"alike{number}", 1, f"n{count - 1}") for number in range(WIDE)]
     return {"name": "large", "nodes": nodes}
+
+
+LONG_TASKS = (
+    "window.__long = []; new PerformanceObserver(list => window.__long.push(...list.getEntries().map(one => one.duration)))"
+    ".observe({type: 'longtask', buffered: true});"
+)
 
 
 def heap_of(page):
@@ -110,10 +121,7 @@ def test_an_idle_page_draws_nothing_and_asks_seldom(site, page):
 def test_following_many_events_keeps_the_page_at_hand_and_loses_none(site, page):
     """Items of a map come as fast as the engine makes them; the page reads them without a long task, and in the end knows all."""
     count = 20_000 if LONG else 1_500
-    page.add_init_script(
-        "window.__long = []; new PerformanceObserver(list => window.__long.push(...list.getEntries().map(one => one.duration)))"
-        ".observe({type: 'longtask', buffered: true});"
-    )
+    page.add_init_script(LONG_TASKS)
     fan = {
         "over": "{{ inputs.numbers }}",
         "node": {"id": "one", "type": "transform", "config": {"value": "{{ item }}"}},
@@ -137,6 +145,109 @@ def test_following_many_events_keeps_the_page_at_hand_and_loses_none(site, page)
     assert heap_of(page) < MOST_HEAP
     if LONG:
         assert max(page.evaluate("window.__long"), default=0) < 80
+
+
+RATE, SECONDS, BATCHES = (10_000, 30, 20) if LONG else (2_000, 2, 10)
+"""Events a second, for how long, and in how many pieces each second of them comes."""
+MOST_BUSY = 0.4
+MOST_LAG_SECONDS = 1
+
+
+def test_ten_thousand_events_a_second_are_followed_without_falling_behind(site, browser):
+    """Scenario 5: events of a run that goes on for ever, as fast as a server could send them."""
+    run = site.start(samples.ORDER)
+    wait_until(lambda: site.get(f"/runs/{run}")["nodes"]["manager"]["state"] == "waiting", "the run waits")
+    begin = site.get(f"/runs/{run}/events?limit=1")["last_seq"]
+    go, over = threading.Event(), threading.Event()
+
+    async def replay(request):
+        yield b"retry: 1000\n\n"
+        await asyncio.to_thread(go.wait, PATIENCE_SECONDS)
+        clock = asyncio.get_running_loop()
+        begun, seq = clock.time(), begin
+        for batch in range(SECONDS * BATCHES):
+            frames = []
+            for _ in range(RATE // BATCHES):
+                seq += 1
+                body = f'{{"seq":{seq},"type":"node.completed","at":{1_790_000_000 + seq},"node":"offer","item":{seq},"visit":1,"attempt":1,"data":{{"took_ms":3}}}}'
+                frames.append(f"id: {seq}\nevent: node.completed\ndata: {body}\n\n")
+            yield "".join(frames).encode()
+            await asyncio.sleep(max(0.0, begun + (batch + 1) / BATCHES - clock.time()))
+        await asyncio.to_thread(over.wait, PATIENCE_SECONDS)
+
+    proxy = Proxy("/replay", replay)
+    proxy.target.set_result(site.url)
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    try:
+        page = context.new_page()
+        page.add_init_script(LONG_TASKS)
+        page.route("**/api/v1/runs/*/stream*", lambda route: route.continue_(url=f"{proxy.url}/stream"))
+        page.goto(f"{site.url}/runs/{run}?tab=journal")
+        expect(page.locator(".live").first).to_have_text("live")
+        session = context.new_cdp_session(page)
+        session.send("Performance.enable")
+        before = busy_seconds(session)
+        begun = system.monotonic()
+        go.set()
+        last = begin + RATE * SECONDS
+        expect(page.locator(".event .seq").first).to_have_text(f"{last:,}", timeout=(SECONDS + 60) * 1000)
+        took = system.monotonic() - begun
+        share = (busy_seconds(session) - before) / took
+        assert page.locator("*").count() < MOST_ELEMENTS
+        if LONG:
+            longest = max(page.evaluate("window.__long"), default=0)
+            print(f"busy {share:.0%}, longest task {longest:.0f} ms, {took - SECONDS:.1f} s behind at the end")
+            assert (share < MOST_BUSY, longest < 80, took - SECONDS < MOST_LAG_SECONDS) == (True, True, True)
+    finally:
+        go.set()
+        over.set()
+        context.close()
+        proxy.close()
+
+
+def busy_seconds(session):
+    return next(
+        one["value"] for one in session.send("Performance.getMetrics")["metrics"] if one["name"] == "TaskDuration"
+    )
+
+
+LARGE = 5_000_000 if LONG else 600_000
+"""Bytes of a value, and characters of a text."""
+DEPTH = 57
+"""With what stands around it, as deep as the server takes JSON: 64 levels."""
+
+
+def test_values_of_any_size_and_depth_are_looked_at_without_freezing_the_page(site, page):
+    """Scenario 19 at full size; what is said of it stands in test_screens."""
+    page.add_init_script(LONG_TASKS)
+    nested: Any = 9_223_372_036_854_775_807
+    for _ in range(DEPTH):
+        nested = [nested]
+    definition = samples.definition_named(
+        "huge",
+        samples.task("text", "large", args={"size": LARGE // 5}),
+        samples.task("bytes", "large", args={"size": LARGE}),
+        samples.value("deep", nested),
+    )
+    run = site.start(definition, wait=60)
+    for node, said in (("text", "1 entry"), ("bytes", "1 entry"), ("deep", "1 entry")):
+        page.goto(f"{site.url}/runs/{run}?node={node}")
+        drawer = page.locator("aside.drawer")
+        expect(drawer.locator(".state").first).to_have_text("completed")
+        if node == "deep":
+            for _ in range(DEPTH - 2):
+                drawer.locator(".json [aria-expanded=false]").last.click()
+            expect(drawer).to_contain_text("9223372036854775807")
+            continue
+        drawer.get_by_role("button", name="Look through it").click()
+        parts = drawer.get_by_role("group", name="Part of the value")
+        expect(parts).to_contain_text(said)
+        parts.get_by_role("button", name="text").click()
+        expect(parts).to_contain_text("characters")
+        assert page.locator("*").count() < MOST_ELEMENTS
+        assert heap_of(page) < MOST_HEAP
+    if LONG:
+        assert max(page.evaluate("window.__long"), default=0) < 100
 
 
 def fill_rows(folder, count, seed):

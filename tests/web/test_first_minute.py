@@ -62,6 +62,11 @@ def test_the_sample_survives_a_kill_and_ends_when_a_person_agrees(where, page):
     expect(page.locator(".facts")).to_contain_text("9 of 9 nodes")
     expect(hint).to_contain_text("Your turn")
     expect(hint.get_by_role("button", name="Copy")).to_have_count(3)
+    expect(hint.get_by_role("link", name="Edit")).to_have_attribute("href", "/workflows/sample-order/edit")
+    assert (
+        "sample-order"
+        in page.request.get(where + str(hint.get_by_role("link", name="YAML").get_attribute("href"))).text()
+    )
     assert find_barriers(page) == []
     hint.get_by_role("button", name="Run again").click()
     expect(page).to_have_url(re.compile(r"/runs/(?!sample)[^/?]+\?welcome=1$"))

@@ -152,7 +152,7 @@ def test_text_of_a_trigger_stays_text(site, context):
     seen = [text for text in (*MARKUP, *SEEN) if text.isprintable() and "{{" not in text]
     site.post("/workflows", {**samples.FULFIL, "name": "hostile-started"})
     trigger = {"name": "hostile", "workflow": "hostile-started", "schedule": {"cron": "0 0 1 1 *"}}
-    made = {**trigger, "description": MARKUP[1], "inputs": {"texts": seen}}
+    made = {**trigger, "description": MARKUP[1], "inputs": {"city": "Oslo", "texts": seen}}
     site.post("/triggers", made)
     for text in seen[:60]:
         site.post("/triggers/hostile/fire", {"inputs": {"city": [text]}})

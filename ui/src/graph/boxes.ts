@@ -77,7 +77,7 @@ function drawCard(
 
 function write({ pen, palette, scale }: Brush, box: Box, state: string, colour: string): void {
   const left = box.place.x + 40.6;
-  const room = box.place.width - 46;
+  const room = box.place.width - 43;
   const middle = box.place.y + box.place.height / 2;
   pen.font = `600 13px ${SANS}`;
   pen.fillStyle = palette.title;

@@ -284,7 +284,7 @@ export class GraphView {
   #isUsed(wire: Wire): boolean {
     const [source, target] = [this.#byId.get(wire.from), this.#byId.get(wire.to)];
     if (!source || !target || this.#stateOf(target) !== "running") return false;
-    return this.#fateOf(wire) === "taken" || this.#stateOf(source) === "running";
+    return this.#fateOf(wire) === "taken" || (source !== target && this.#stateOf(source) === "running");
   }
 
   /** Where the small map of the whole is under the pointer, that part comes into the middle. */

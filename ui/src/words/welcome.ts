@@ -25,6 +25,8 @@ export const welcome = {
   counted: (lost: number, repeated: number) => `${many(lost, "step", "steps")} lost, ${number(repeated)} repeated`,
   approve: "Approve",
   again: "Run again",
+  edit: "Edit",
+  yaml: "YAML",
   remove: "Remove the sample",
   commands: ["perdure init hello", "perdure run hello/order.yaml -i item=lamp -i quantity=2", "perdure runs list"],
 } as const;

@@ -54,11 +54,13 @@ export default function Editor({ names }: { names: Readonly<Record<string, strin
           </>
         )}
       </div>
+      {!(ready.value && loaded.error.value === undefined) && (
+        <h1>
+          <Foreign text={name === undefined ? words.fresh : words.title(name)} />
+        </h1>
+      )}
       {loaded.error.value !== undefined ? (
-        <>
-          <h1 class="hidden">{words.fresh}</h1>
-          <Problem error={loaded.error.value} onRetry={loaded.reload} />
-        </>
+        <Problem error={loaded.error.value} onRetry={loaded.reload} />
       ) : ready.value ? (
         <Page key={session.base.value.version} session={session} name={name} />
       ) : (

@@ -135,7 +135,10 @@ function Menu({ store, off, onClose, onChoose }: MenuProps) {
           <Problem error={found.error.value} onRetry={found.reload} />
         )
       ) : (
-        ORDER.map((name) => {
+        // What can be done now stands first.
+        ORDER.toSorted(
+          (one, other) => Number(Boolean(actions[one]?.why_not)) - Number(Boolean(actions[other]?.why_not)),
+        ).map((name) => {
           const why = off ?? actions[name]?.why_not ?? undefined;
           return (
             <button

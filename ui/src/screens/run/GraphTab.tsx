@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { call, Refused } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Canvas } from "../../graph/Canvas.tsx";
+import { suiting } from "../../graph/direction.ts";
 import { type Graph, neighbours, toDrawing } from "../../graph/drawing.ts";
 import { HoverCard } from "../../graph/HoverCard.tsx";
 import { DONE } from "../../graph/model.ts";
@@ -28,13 +29,17 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   // A run follows one definition from one patch to the next: the picture is another only behind one.
   const since =
     at !== undefined && patches && store.film.version.value ? store.film.phases.definitionAt(at) : undefined;
-  const loaded = useLoad(`${store.runId} ${direction} ${open.join(",")} ${patches} ${since}`, (signal) =>
-    call("GET /api/v1/runs/{run_id}/graph", {
-      path: { run_id: store.runId },
-      query: { direction: direction ?? undefined, open: open.length ? open : undefined, at: since },
-      signal,
-    }),
-  );
+  const whole = useRef<HTMLDivElement>(null);
+  const loaded = useLoad(`${store.runId} ${direction} ${open.join(",")} ${patches} ${since}`, (signal) => {
+    const read = (wanted: Graph["direction"] | undefined) =>
+      call("GET /api/v1/runs/{run_id}/graph", {
+        path: { run_id: store.runId },
+        query: { direction: wanted, open: open.length ? open : undefined, at: since },
+        signal,
+      });
+    const { clientWidth: width = 0, clientHeight: height = 0 } = whole.current?.querySelector(".plane") ?? {};
+    return direction ? read(direction) : suiting(read, { width, height });
+  });
   const graph = loaded.data.value;
   const isRead = graph !== undefined || loaded.error.value !== undefined;
   useEffect(() => {
@@ -63,7 +68,6 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
     if (active !== undefined) view.current?.reveal(active);
   }, [active, drawing]);
   const find = useRef<HTMLInputElement>(null);
-  const whole = useRef<HTMLDivElement>(null);
   useLayoutEffect(
     () =>
       onKeys({

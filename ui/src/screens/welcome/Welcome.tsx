@@ -1,7 +1,7 @@
 // The first minute: hints beside a run of the sample, one at a time, and the button that kills the process for real.
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { call, now } from "../../api/call.ts";
+import { addressOf, call, now } from "../../api/call.ts";
 import { Command } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, go, href } from "../../router.ts";
@@ -12,6 +12,7 @@ import { stageOf } from "./stage.ts";
 
 const KEEP = "welcome";
 const APPROVER = "you";
+const SAMPLE = "sample-order";
 
 function wasDismissed(): boolean {
   try {
@@ -204,6 +205,16 @@ export function YourTurn({ act }: { act: (action: () => Promise<void>) => Promis
           >
             {text.again}
           </button>
+          <a class="button" href={href(`/workflows/${SAMPLE}/edit`)}>
+            {text.edit}
+          </a>
+          <a
+            class="button"
+            href={addressOf("GET /api/v1/workflows/{name}/definition.yaml", { path: { name: SAMPLE } })}
+            download={`${SAMPLE}.yaml`}
+          >
+            {text.yaml}
+          </a>
           <button
             type="button"
             onClick={() =>

@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-3SF3JDCU.js";import"./chunk-U3ZH5H2J.js";import"./chunk-4PPRE4RA.js";import"./chunk-LP7TOG6J.js";import"./chunk-3HSFFU3V.js";import"./chunk-XQ75UBNN.js";import"./chunk-ONEQIMLO.js";import"./chunk-AQ75X3FM.js";import"./chunk-X7YOW5OO.js";export{c as ChangeList,b as default,a as marksOf};
