@@ -24,6 +24,7 @@ MIDDLE = {
     "functions",
     "outcomes",
     "asks",
+    "assets",
     "chunks",
     "spending",
     "secrets",
@@ -58,6 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs
     "outcomes": {"errors"},
     "asks": {"outcomes", "plain_text", "spending"},  # what a handler may ask for
+    "assets": {"blobs", "errors", "outcomes", "plain_text"},  # files that functions give and take
     "chunks": set(),  # what a function writes that yields, or reads what others yield
     "spending": {"model", "plain_text"},  # what a handler says that it uses
     "secrets": {"errors", "clock", "kernel", "plain_text", "pieces", "weight"},
@@ -103,6 +105,7 @@ ALLOWED: dict[str, set[str]] = {
         "expressions",
         "functions",
         "outcomes",
+        "assets",
         "egress",
         "llms",
         "sandbox",

@@ -66,6 +66,8 @@ def test_defaults_are_the_documented_ones():
         "max_streams_per_key": 100,
         "max_streams_per_tenant": 400,
         "max_triggers": 1000,
+        "asset_max_bytes": 5 * 1024**3,
+        "tenant_asset_bytes": 100 * 1024**3,
         "hook_max_bytes": 1024 * 1024,
         "hook_rate": 100,
         "allow_unsigned_hooks": False,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.asks import Approval, AskChanged, Child, Signal, Sleep, Suspended
+    from perdure.assets import Asset
     from perdure.chunks import On, Stream, windows
     from perdure.client.clients import AsyncClient, Client
     from perdure.nodes.registry import NodeType
@@ -31,6 +32,7 @@ __all__ = [
     "Approval",
     "ApprovalRequest",
     "AskChanged",
+    "Asset",
     "AsyncClient",
     "BuildError",
     "Child",
@@ -88,6 +90,7 @@ __all__ = [
 
 _HOMES = {
     "perdure.asks": ("Approval", "AskChanged", "Child", "Signal", "Sleep", "Suspended"),
+    "perdure.assets": ("Asset",),
     "perdure.chunks": ("On", "Stream", "windows"),
     "perdure.client.clients": ("AsyncClient", "Client"),
     "perdure.nodes.registry": ("NodeType",),

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -84,6 +85,11 @@ class StoredBlob(msgspec.Struct, frozen=True):
 class BlobStore(Protocol):
     async def put(self, tenant: str, data: Data) -> str:
         """Store content; returns its reference. Content that is there already counts as modified now."""
+        ...
+
+    async def put_file(self, tenant: str, path: Path) -> str:
+        """Store the content of a file, of which no more than a few parts are in memory at a time; otherwise as `put`. A file that
+        changes meanwhile is refused with BlobDamaged."""
         ...
 
     async def get(self, tenant: str, ref: str) -> bytes: ...

@@ -494,6 +494,7 @@ class Engine:
             process=this_process(),
             device=device,
             streams=self._streams,
+            asset_max_bytes=self._settings.asset_max_bytes,
         )
         self.parts.spawn("worker", self.worker.run())
 
@@ -512,9 +513,8 @@ class Engine:
             self.clock,
             worker_id=name,
             queues=(poll_tasks.QUEUE,),
-            types=(poll_tasks.TYPE,)
-            if self.distributed
-            else None,  # the only worker there is says itself what it lacks
+            # The only worker there is says itself what it lacks.
+            types=(poll_tasks.TYPE,) if self.distributed else None,
             list_functions=list_sources,
             concurrency=MOST_SLOTS,
             heartbeat_seconds=self._tempo.heartbeat_seconds,

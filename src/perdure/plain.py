@@ -17,6 +17,9 @@ import msgspec
 
 def convert(value: Any) -> Any:
     """Plainer data for a value, as msgspec's `enc_hook`. NotImplementedError names the type and how to convert it."""
+    stored = getattr(value, "__perdure_asset__", None)
+    if callable(stored) and not isinstance(value, type):
+        return stored()
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)  # as the schema names the fields, and as it is read again

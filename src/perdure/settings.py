@@ -173,6 +173,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_triggers: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
     """How many triggers a tenant may have."""
 
+    asset_max_bytes: Annotated[int, msgspec.Meta(ge=1)] = 5 * 1024**3
+    """The largest file that a function may return as an asset, or that may be uploaded."""
+
+    tenant_asset_bytes: Annotated[int, msgspec.Meta(ge=0)] = 100 * 1024**3
+    """How many bytes of promoted and uploaded assets a tenant may keep, all versions together; 0: none."""
+
     hook_max_bytes: Annotated[int, msgspec.Meta(ge=1, le=1024 * 1024)] = 1024 * 1024
     """The largest body that a webhook may be sent."""
 

@@ -439,13 +439,13 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     """What a worker says of itself, from a thread of its own."""
 
     worker: str
-    running: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_SLOTS)] = ()
+    running: tuple[str, ...] = ()
     slots: Annotated[int, msgspec.Meta(ge=0, le=MOST_SLOTS)] = 0
     queues: tuple[str, ...] = ("default",)
     types: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     lag_seconds: float = 0.0
-    started: Annotated[dict[str, float], msgspec.Meta(max_length=MOST_SLOTS)] | None = None
+    started: dict[str, float] | None = None
     """Since when handlers are at work, for those that have been for a moment; None if this worker does not say."""
     host: str = ""
     pid: int = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -16,7 +17,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import from_url
 
-from perdure.blob_stores.objects import Found
+from perdure.blob_stores.objects import PIECE, FileChanged, Found, Pieces
 from perdure.blob_stores.threads import Threads
 from perdure.blobs import BlobStat, BlobStoreUnavailable, Data
 from perdure.errors import SettingsInvalid
@@ -53,6 +54,26 @@ class CloudObjects:
 
     async def write(self, name: str, data: Data) -> None:
         await self._try(obstore.put_async(self._store, name, data, use_multipart=False))
+
+    async def write_file(self, name: str, path: Path, digest: str) -> bool:
+        pieces = Pieces(path, digest)
+        if (
+            await self._threads.call(path.stat)
+        ).st_size <= PIECE:  # one request, of which the service keeps all or nothing
+            try:
+                await self.write(name, b"".join(pieces))
+            except FileChanged:
+                return False
+            return True
+        # Crash here: the service keeps the parts that came, under no name; a rule of the bucket removes them.
+        sending = obstore.put_async(self._store, name, iter(pieces), chunk_size=2 * PIECE, max_concurrency=2)
+        try:
+            await self._try(sending)
+        except BlobStoreUnavailable:
+            if pieces.has_changed:
+                return False
+            raise
+        return True
 
     async def create(self, name: str, data: Data) -> bool:
         try:
@@ -130,7 +151,7 @@ class CloudObjects:
             raise BlobStoreUnavailable(
                 f"blob store {self._url} refuses the credentials: {_first_line(error)}; check those of this process"
             ) from error
-        except (BaseError, OSError) as error:
+        except (BaseError, OSError, FileChanged) as error:
             raise BlobStoreUnavailable(f"blob store {self._url}: {_first_line(error)}") from error
 
 

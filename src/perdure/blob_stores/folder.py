@@ -12,11 +12,11 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from perdure.blob_stores.objects import Found
+from perdure.blob_stores.objects import FileChanged, Found, Pieces
 from perdure.blob_stores.threads import Threads
 from perdure.blobs import BlobStat, BlobStoreFull, BlobStoreUnavailable, Data
 from perdure.clock import Clock, system
@@ -38,6 +38,9 @@ class FolderObjects:
 
     async def write(self, name: str, data: Data) -> None:
         await self._threads.call(self._guarded, self._write, name, data)
+
+    async def write_file(self, name: str, path: Path, digest: str) -> bool:
+        return await self._threads.call(self._guarded, self._write_file, name, path, digest)
 
     async def create(self, name: str, data: Data) -> bool:
         return await self._threads.call(self._guarded, self._create, name, data)
@@ -80,12 +83,19 @@ class FolderObjects:
         path = self._folder / name
         if self._refresh(path, data):
             return
-        self._publish(path, data, os.replace)
+        self._publish(path, [data], os.replace)
+
+    def _write_file(self, name: str, source: Path, digest: str) -> bool:
+        try:
+            self._publish(self._folder / name, Pieces(source, digest), os.replace)
+        except FileChanged:
+            return False
+        return True
 
     def _create(self, name: str, data: Data) -> bool:
         path = self._folder / name
         try:
-            self._publish(path, data, os.link)
+            self._publish(path, [data], os.link)
         except FileExistsError:
             return False
         return True
@@ -102,25 +112,26 @@ class FolderObjects:
         _sync_folder(path.parent)  # the writer that named it may not have synced yet
         return True
 
-    def _publish(self, path: Path, data: Data, name_it: Callable[[str, Path], None]) -> None:
+    def _publish(self, path: Path, pieces: Iterable[Data], name_it: Callable[[str, Path], None]) -> None:
         for again in (True, True, False):
             try:
-                self._write_and_name(path, data, name_it)
+                self._write_and_name(path, pieces, name_it)
                 return
             except FileNotFoundError:  # the folder was removed, or tidied by a clock that is far ahead
                 self._made.clear()
                 if not again:
                     raise
 
-    def _write_and_name(self, path: Path, data: Data, name_it: Callable[[str, Path], None]) -> None:
+    def _write_and_name(self, path: Path, pieces: Iterable[Data], name_it: Callable[[str, Path], None]) -> None:
         self._make(path.parent)
         descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
         try:
             self._touch(Path(unfinished))
             with os.fdopen(descriptor, "wb", buffering=0) as file:
-                view = memoryview(data)
-                while view:
-                    view = view[file.write(view) :]
+                for piece in pieces:
+                    view = memoryview(piece)
+                    while view:
+                        view = view[file.write(view) :]
                 os.fsync(file.fileno())
             self._touch(Path(unfinished))
             # Crash here: the file has a name that no reader looks for; `tidy` removes it.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
-from perdure.blob_stores.objects import Found
+from perdure.blob_stores.objects import FileChanged, Found, Pieces
 from perdure.blobs import BlobStat, Data
 from perdure.clock import Clock, system
 
@@ -20,6 +21,13 @@ class MemoryObjects:
 
     async def write(self, name: str, data: Data) -> None:
         self.kept[name] = (bytes(data), self._clock.now())
+
+    async def write_file(self, name: str, path: Path, digest: str) -> bool:
+        try:
+            await self.write(name, b"".join(Pieces(path, digest)))
+        except FileChanged:
+            return False
+        return True
 
     async def create(self, name: str, data: Data) -> bool:
         if name in self.kept:

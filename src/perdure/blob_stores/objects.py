@@ -7,7 +7,8 @@ its own each time, so that nothing that happens to one copy can happen to anothe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -31,6 +32,8 @@ Result = TypeVar("Result")
 
 OWNER = "owner"
 """The object that names the database the store belongs to."""
+PIECE = 4 * 1024 * 1024
+"""How much of a file is in memory at a time."""
 _KEPT, _DISCARDED = "kept", "discarded"
 
 
@@ -47,6 +50,11 @@ class Objects(Protocol):
 
     async def write(self, name: str, data: Data) -> None:
         """Write all of the object or nothing, whatever was there before; it is durable on return."""
+        ...
+
+    async def write_file(self, name: str, path: Path, digest: str) -> bool:
+        """As `write`, with the content of a file, piece by piece. False, and nothing is written, if that is not what the digest
+        says."""
         ...
 
     async def create(self, name: str, data: Data) -> bool:
@@ -92,6 +100,15 @@ class ObjectBlobs:
         digest = await self._objects.run(_hash, data)
         ref = f"{SCHEME}sha256:{digest}"
         await self._objects.write(_name(tenant, key_of(tenant, ref)), data)
+        return ref
+
+    async def put_file(self, tenant: str, path: Path) -> str:
+        if self._owner is not None:
+            await self._check_owner(self._owner)
+        digest = await self._objects.run(_hash_file, path)
+        ref = f"{SCHEME}sha256:{digest}"
+        if not await self._objects.write_file(_name(tenant, key_of(tenant, ref)), path, digest):
+            raise BlobDamaged(f"{path.name} changed while it was stored; store it when nothing writes to it any more")
         return ref
 
     async def get(self, tenant: str, ref: str) -> bytes:
@@ -202,6 +219,35 @@ def _name(tenant: str, key: str) -> str:
 def _stored(found: Found) -> StoredBlob:
     key = found.name.rpartition("/")[2].partition("-")[0]
     return StoredBlob(key, found.size, found.modified_at)
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Pieces:
+    """The content of a file, piece by piece, and whether it was what a digest says."""
+
+    def __init__(self, path: Path, digest: str) -> None:
+        self._path = path
+        self._digest = digest
+        self.has_changed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Raises FileChanged at the end, so that what writes the pieces does not finish."""
+        seen = hashlib.sha256()
+        with self._path.open("rb", buffering=0) as file:
+            while piece := file.read(PIECE):
+                seen.update(piece)
+                yield piece
+        if seen.hexdigest() != self._digest:
+            self.has_changed = True
+            raise FileChanged
+
+
+class FileChanged(Exception):
+    """A file is not what it was when its digest was made."""
 
 
 def _hash(data: Data) -> str:

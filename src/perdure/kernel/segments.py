@@ -29,6 +29,8 @@ _MARK = "$perdure:"
 SECRET, TEXT, BLOB, PLAIN, OPEN = "$perdure:secret", "$perdure:text", "$perdure:blob", "$perdure:plain", "$perdure:open"
 SEALED = "$perdure:sealed"
 MASKED = "***"
+ASSET = "$asset"
+"""The key of a value that stands for a file (`perdure.assets`). It names a blob in plain text."""
 _LARGE = 64 * 1024
 """Bytes of JSON up to which the collector of garbage has hardly anything to do."""
 
@@ -106,14 +108,36 @@ def refuse(value: Any) -> Any:
 
 _encoder = msgspec.json.Encoder(enc_hook=refuse)
 _SEALED = _encoder.encode(SEALED)
+_ASSET = _encoder.encode(ASSET) + b":"
+_MARKED = _encoder.encode(_MARK)[:-1]
 
 
 def encode(value: Any) -> tuple[bytes, bool]:
-    """The value as JSON, packed if it holds references, and whether it does."""
+    """The value as JSON, packed if it holds references, and whether it does. One that holds an asset counts as one that does: what
+    is stored of it is looked through for what it names."""
     try:
-        return _encoder.encode(value), False
+        data = _encoder.encode(value)
     except HasSegments:
-        return _encoder.encode(pack(value, secrets=False)), True
+        return encode_packed(value), True
+    if not names_asset(data):
+        return data, False
+    return encode_packed(value) if _MARKED in data else data, True
+
+
+def encode_packed(value: Any) -> bytes:
+    return _encoder.encode(pack(value, secrets=False))
+
+
+def names_asset(data: bytes | bytearray) -> bool:
+    """Whether JSON that Perdure wrote holds an asset, or pretends to."""
+    return _ASSET in data
+
+
+def encode_again(data: bytes | bytearray) -> tuple[bytes | bytearray, bool]:
+    """JSON of a value without segments, as `encode` gives it."""
+    if not names_asset(data):
+        return data, False
+    return encode_packed(msgspec.json.decode(data)) if _MARKED in data else data, True
 
 
 def decode(data: bytes | bytearray, refs: bool) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from perdure import functions
+from perdure.assets import given_asset
 from perdure.nodes.class_tasks import find_class_task
 from perdure.nodes.registry import NodeType, Path
 from perdure.outcomes import Failure
@@ -131,6 +132,8 @@ async def call_function(
 ) -> Any:
     """Call a function as a task does; `given` is what it gets where it takes a context. Raises Failure."""
     shape = _shape(function)
+    if any(type(value) is dict for value in arguments.values()):
+        arguments = {name: given_asset(value) for name, value in arguments.items()}
     if shape.context is not None:
         arguments = {**arguments, shape.context: given}
     mistake = shape.find_mistake(arguments)

@@ -81,7 +81,7 @@ def _encode(items: Sequence[Seen], *, packed: bool) -> bytes | None:
     size = 0
     for start in range(0, len(items), FEW):
         values = [outcome(one) for one in items[start : start + FEW]]
-        data, refs = segments.encode(segments.pack(values, secrets=False) if packed else values)
+        data, refs = (segments.encode_packed(values), False) if packed else segments.encode(values)
         if refs:
             return None
         pieces.append(data[1:-1])

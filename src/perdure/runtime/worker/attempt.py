@@ -12,6 +12,7 @@ from perdure.blobs import INLINE_BYTES
 from perdure.model.money import Usage
 from perdure.outcomes import NotDone
 from perdure.runtime.failures import describe
+from perdure.runtime.worker.attempt_files import AttemptFiles
 from perdure.runtime.worker.handler_results import Left
 from perdure.runtime.worker.inflow import Inflows
 from perdure.runtime.worker.outflow import Outflow
@@ -33,6 +34,7 @@ class Attempt:
         "ask",
         "checkpoints",
         "ending",
+        "files",
         "flowed",
         "handle",
         "inflows",
@@ -83,6 +85,8 @@ class Attempt:
         self.checkpoints = 0
         self.kept = 0
         """Bytes of the results of steps that are kept in the journal itself."""
+        self.files: AttemptFiles | None = None
+        """The folder that it has while it is executed, and where it reads assets from."""
         self.inflows: Inflows | None = None
         """The streams that it reads."""
         self.flowed: Flowed | None = None

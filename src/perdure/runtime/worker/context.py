@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,18 +31,20 @@ from perdure.asks import (
     ask_data,
     content_of,
 )
+from perdure.assets import Asset, NotStored, find_unstored, given_asset
 from perdure.chunks import On
 from perdure.kernel.segments import HasSegments, has_refs
 from perdure.model import money
 from perdure.nodes.shared_values import Opener, opened
 from perdure.outcomes import Failure, NotDone, StepAmbiguous
 from perdure.plain_text import cut, find_text_trouble
+from perdure.runtime.worker.context_values import payload, read_later, split, unpack
 from perdure.runtime.worker.encoder import is_light
 from perdure.runtime.worker.handler_inputs import copy_plain
-from perdure.runtime.worker.outputs import check_output, check_step
+from perdure.runtime.worker.outputs import check_output, check_step, encode_output
 from perdure.runtime.worker.run_log import Log
 from perdure.runtime.worker.sayings import LONGEST_STEP, progress_of
-from perdure.spending import Refused, Short, Spent, Terms, counted, read_terms
+from perdure.spending import Refused, Short, Terms, read_terms
 from perdure.threads import aside
 from perdure.transport import Task
 
@@ -64,7 +67,7 @@ class Context:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._inputs: dict[str, Any] | None = None
-        self._data, self._steps = _split(task.checkpoint)
+        self._data, self._steps = split(task.checkpoint)
         self._used: set[str] | None = None
         self._asks: list[dict[str, Any]] | None = None
         """What the handler has asked for: once there is something, the attempt is over (rule 77)."""
@@ -128,6 +131,14 @@ class Context:
     def device(self) -> str:
         """The device that `perdure worker --device` gave this process; empty if it gave none."""
         return ""
+
+    @property
+    def folder(self) -> Path:
+        """A folder of this attempt, for files that become assets; it is removed when the attempt ends."""
+        return self._get_folder()
+
+    def _get_folder(self) -> Path:
+        raise NotImplementedError
 
     def key(self, name: str) -> str:
         """A further idempotency key, for a handler that makes several calls."""
@@ -292,7 +303,7 @@ class Context:
         if self.has_stopped:
             raise Suspended
         if name in self._steps:
-            return msgspec.to_builtins(self._steps[name])
+            return given_asset(msgspec.to_builtins(self._steps[name]))
         wish = self._begin_in_thread(name, terms) if terms.ask else ""
         inside = _in_step.set(self)
         try:
@@ -307,8 +318,12 @@ class Context:
             if inspect.iscoroutine(value):
                 value.close()
             raise TypeError(f"step {name!r} got an async function in a sync handler; make the handler async")
-        usage, value = _unpack(value)
-        return self._keep(name, value, usage)[0]
+        usage, value = unpack(value)
+        try:
+            return self._keep(name, value, usage)[0]
+        except NotStored:
+            self._keep_assets_in_thread(find_unstored(lambda: encode_output(value)))
+            return self._keep(name, value, usage)[0]
 
     def _wish(self, step: str) -> str:
         """The name of a wish to begin a step that may happen at most once. Raises StepAmbiguous."""
@@ -387,11 +402,11 @@ class Context:
     def signal(self, signal: str, *, name: str = "", timeout_seconds: float | None = None) -> Any:
         """Wait for a signal and give its payload: as `ask`, under the signal's name if no other is given. Raises
         TimeoutError if it does not come in time."""
-        return self._ask_one(name or signal, Signal(signal, timeout_seconds), _payload)
+        return self._ask_one(name or signal, Signal(signal, timeout_seconds), payload)
 
     def _ask_one(self, name: str, ask: Ask, read: Callable[[Any], Any]) -> Any:
         answers = self.ask({name: ask})
-        return _read_later(answers, name, read) if inspect.isawaitable(answers) else read(answers[name])
+        return read_later(answers, name, read) if inspect.isawaitable(answers) else read(answers[name])
 
     async def _ask(self, given: list[dict[str, Any]]) -> dict[str, Any]:
         try:
@@ -481,7 +496,7 @@ class Context:
             await self._land()
             raise Suspended
         if name in self._steps:
-            return msgspec.to_builtins(self._steps[name])
+            return given_asset(msgspec.to_builtins(self._steps[name]))
         self._flying += 1
         stopped = False
         try:
@@ -513,6 +528,13 @@ class Context:
                 if self._call_ended is not None and not self._call_ended.done():
                     self._call_ended.set_result(None)
 
+    async def _keep_assets(self, found: list[Asset]) -> None:
+        """Store what a step returned, so that its result can name it. Outside of a run nothing is stored."""
+        raise NotStored
+
+    def _keep_assets_in_thread(self, found: list[Asset]) -> None:
+        raise NotStored
+
     async def _do_step(
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -526,16 +548,23 @@ class Context:
                     value = await value
         finally:
             _in_step.reset(inside)
-        usage, value = _unpack(value)
-        if is_light(value):
-            kept, saved = self._keep(name, value, usage)
-        else:
-            checked, kept = await aside(self._task.tenant, self._check_step, name, value)
-            self._steps[name], saved = checked, self._save(checked, name, usage)
+        usage, value = unpack(value)
+        try:
+            kept, saved = await self._check_and_keep(name, value, usage)
+        except NotStored:
+            await self._keep_assets(await aside(self._task.tenant, find_unstored, lambda: encode_output(value)))
+            kept, saved = await self._check_and_keep(name, value, usage)
         await saved
         if self.cancelled:  # asked to stop while the step ran in a thread: it is kept, the next one does not begin
             raise asyncio.CancelledError(f"stopped after step {name!r}")
         return kept
+
+    async def _check_and_keep(self, name: str, value: Any, usage: money.Usage | None) -> tuple[Any, Awaitable[None]]:
+        if is_light(value):
+            return self._keep(name, value, usage)
+        checked, kept = await aside(self._task.tenant, self._check_step, name, value)
+        self._steps[name] = checked
+        return kept, self._save(checked, name, usage)
 
     def _keep(self, name: str, value: Any, usage: money.Usage | None = None) -> tuple[Any, Awaitable[None]]:
         checked, kept = self._check_step(name, value)
@@ -546,7 +575,7 @@ class Context:
     def _check_step(self, name: str, value: Any) -> tuple[Any, Any]:
         """What a step gave as data, and a copy of it for the handler."""
         checked = check_output(value, f"step {name!r}", alone=self._alone).value
-        return checked, msgspec.to_builtins(checked)
+        return checked, given_asset(msgspec.to_builtins(checked))
 
     def _save(self, checkpoint: Any, step: str = "", usage: money.Usage | None = None) -> Any:
         """Send the result of a step, or the checkpoint if it has no name. Awaitable on the loop; blocks in a thread."""
@@ -558,31 +587,6 @@ class Context:
 
 _in_step: ContextVar[Context | None] = ContextVar("perdure_in_step", default=None)
 """The context whose step is being done."""
-
-
-async def _read_later(answers: Awaitable[dict[str, Any]], name: str, read: Callable[[Any], Any]) -> Any:
-    return read((await answers)[name])
-
-
-def _payload(answer: dict[str, Any]) -> Any:
-    if answer.get("timed_out"):
-        raise TimeoutError("the signal did not come in time")
-    return answer.get("payload")
-
-
-def _unpack(value: Any) -> tuple[money.Usage | None, Any]:
-    """What a step used, if it says so, and its value."""
-    return (counted(value.usage), value.value) if isinstance(value, Spent) else (None, value)
-
-
-def _split(checkpoint: Any) -> tuple[Any, dict[str, Any]]:
-    """Split what the journal keeps into checkpoint and steps, which share one place. What a worker in another language
-    wrote is all checkpoint."""
-    if checkpoint is None:
-        return None, {}
-    if isinstance(checkpoint, dict) and checkpoint.keys() == {"data", "steps"}:
-        return msgspec.to_builtins(checkpoint["data"]), dict(checkpoint["steps"])
-    return msgspec.to_builtins(checkpoint), {}
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ import msgspec
 from perdure import functions
 from perdure.archive import LogLine
 from perdure.asks import LARGEST_ASKS
+from perdure.assets import Asset, reading
 from perdure.chunks import On
 from perdure.clock import Clock
 from perdure.model import money
@@ -29,6 +31,7 @@ from perdure.nodes.shared_values import Opener, SharedValues
 from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import cut
 from perdure.runtime.worker.attempt import Attempt
+from perdure.runtime.worker.attempt_files import AttemptFiles
 from perdure.runtime.worker.capture import heard
 from perdure.runtime.worker.claim_file import Claims
 from perdure.runtime.worker.context import Context, running_loop
@@ -100,6 +103,7 @@ class Execution:
     async def execute(self, attempt: Attempt) -> Result:
         """Execute an attempt and give its result. Raises only when cancelled."""
         task = attempt.task
+        files = attempt.files = AttemptFiles(partial(self._filling.part, task), self.loop)
         try:
             functions.follow_changes(self._clock.monotonic())
             found = self._handlers.get(task.type)
@@ -118,7 +122,7 @@ class Execution:
                 return attempt.handed_back(self.worker_id)
             calling = self._call(attempt, found, config)
             del config  # a large config should be held by the handler alone
-            with heard(functools.partial(self.keep_line, task)):
+            with heard(functools.partial(self.keep_line, task)), reading(files):
                 value = await calling
             if self._has_stopped(attempt):
                 return self._suspend(attempt)
@@ -149,6 +153,7 @@ class Execution:
                 attempt.saving.cancel()  # a checkpoint the handler did not wait for
             if attempt.inflows is not None:
                 await attempt.inflows.leave()
+            await files.clear()
 
     def _has_stopped(self, attempt: Attempt) -> bool:
         context = self._contexts.get(attempt.task_id)
@@ -238,6 +243,9 @@ class Execution:
     async def get_blob(self, task: Task, ref: str) -> bytes | bytearray:
         return await self._filling.get(task, ref)
 
+    async def keep_assets(self, task: Task, found: list[Asset]) -> None:
+        await self._leaving.keep_assets(task, found)
+
     def thread_ended(self, attempt: Attempt) -> None:
         attempt.threads -= 1
         self._release(attempt)
@@ -265,6 +273,9 @@ class Execution:
                         checkpoint=functools.partial(self.checkpoint, attempt),
                         keep_line=functools.partial(self.keep_line, task),
                         blob=functools.partial(self._filling.get, task),
+                        part=functools.partial(self._filling.part, task),
+                        asset=functools.partial(self._leaving.keep_asset, task),
+                        most=self._leaving.asset_max_bytes,
                     ),
                     found.opener,
                     self.device,
@@ -390,6 +401,16 @@ class WorkerContext(Context):
 
     async def get_blob(self, ref: str) -> bytes | bytearray:
         return await self._execution.get_blob(self._task, ref)
+
+    def _get_folder(self) -> Path:
+        assert self._attempt.files is not None
+        return self._attempt.files.folder()
+
+    async def _keep_assets(self, found: list[Asset]) -> None:
+        await self._execution.keep_assets(self._task, found)
+
+    def _keep_assets_in_thread(self, found: list[Asset]) -> None:
+        asyncio.run_coroutine_threadsafe(self._keep_assets(found), self._execution.loop).result()
 
     def heartbeat(self) -> None:
         """Restart the heartbeat timeout. Raises in a thread whose attempt is over, so that the slot becomes free."""

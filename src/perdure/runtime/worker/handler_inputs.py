@@ -7,7 +7,7 @@ a coordinator only passes references on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -155,13 +155,22 @@ class Filling:
         return self._vault.sealer(task.tenant, task.sealed_for or task.run_id)
 
     async def get(self, task: Task, ref: str) -> bytes | bytearray:
+        return await self._insist(task, ref, lambda blobs: blobs.get(task.tenant, ref))
+
+    async def part(self, task: Task, ref: str, first: int, count: int) -> bytes | bytearray:
+        """So many bytes of a blob from one on, not checked against its hash. Raises Failure."""
+        return await self._insist(task, ref, lambda blobs: blobs.part(task.tenant, ref, first, count))
+
+    async def _insist(
+        self, task: Task, ref: str, ask: Callable[[BlobStore], Awaitable[bytes | bytearray]]
+    ) -> bytes | bytearray:
         if self._blobs is None:
             message = f"{task.task_id} needs blob {ref}, and this worker has no blob store; set PERDURE_BLOB_URL"
             raise Failure("no_blob_store", message, not_done=True)
         pause, until = 0.1, self._clock.monotonic() + FETCH_SECONDS
         while True:
             try:
-                return await self._blobs.get(task.tenant, ref)
+                return await ask(self._blobs)
             except (BlobMissing, BlobDamaged) as error:
                 raise Failure(error.code, error.message, retryable=False, not_done=True) from error
             except BlobStoreUnavailable as error:

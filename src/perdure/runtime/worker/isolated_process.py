@@ -21,11 +21,13 @@ import threading
 import types
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from perdure import functions
+from perdure.assets import PIECE, Asset, NotStored, StoredAsset, find_unstored, reading
 from perdure.clock import SystemClock
 from perdure.kernel.segments import unpack
 from perdure.model.money import Usage
@@ -34,10 +36,12 @@ from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import LOOKED_AT
 from perdure.runtime.failures import describe
 from perdure.runtime.worker import capture
+from perdure.runtime.worker.attempt_files import AttemptFiles
 from perdure.runtime.worker.context import Context, running_loop
 from perdure.runtime.worker.handler_inputs import load
 from perdure.runtime.worker.outputs import encode_output
 from perdure.runtime.worker.sayings import choice_of, plain
+from perdure.runtime.worker.spooled_content import spooled
 from perdure.transport import Task
 
 _log = logging.getLogger(__name__)
@@ -54,6 +58,7 @@ class Channel:
         self._asking = threading.Lock()
         self.calls: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._saved: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._stored: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._blobs: queue.SimpleQueue[bytes | dict[str, Any]] = queue.SimpleQueue()
 
     def start(self) -> None:
@@ -82,6 +87,27 @@ class Channel:
             return answer
         raise Failure(**answer)
 
+    def fetch_part(self, ref: str, first: int, count: int) -> bytes:
+        """So many bytes of a blob from one on. Raises Failure."""
+        with self._asking:
+            self.send({"op": "part", "ref": ref, "first": first, "count": count})
+            answer = self._blobs.get()
+        if isinstance(answer, bytes):
+            return answer
+        raise Failure(**answer)
+
+    def keep_asset(self, asset: Asset, data: bytes | Path) -> None:
+        """Let the parent store an asset with this content. Raises Failure."""
+        with self._asking, io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
+            self.send({"op": "asset", "media_type": asset.media_type, "name": asset.name})
+            while piece := file.read(PIECE):
+                self.send({"op": "piece"}, piece)
+            self.send({"op": "end"})
+            answer = self._stored.get()
+        if "error" in answer:
+            raise Failure(**answer["error"])
+        asset.stored = msgspec.convert(answer["stored"], StoredAsset)
+
     def _read(self) -> None:
         with self._socket.makefile("rb") as stream:
             while True:
@@ -93,6 +119,8 @@ class Channel:
                 match message.get("op"):
                     case "saved":
                         self._saved.put(None)
+                    case "asset":
+                        self._stored.put(message)
                     case "blob" if "error" in message:
                         self._blobs.put(message["error"])
                     case "blob":
@@ -102,7 +130,7 @@ class Channel:
 
 
 class ChildContext(Context):
-    __slots__ = ("_channel", "_device", "_loop", "_shared_values")
+    __slots__ = ("_channel", "_device", "_loop", "_shared_values", "files")
     _alone = True
 
     def __init__(self, task: Task, channel: Channel, shared: SharedValues, device: str) -> None:
@@ -111,6 +139,21 @@ class ChildContext(Context):
         self._shared_values = shared
         self._device = device
         self._loop = asyncio.get_running_loop()
+        self.files = AttemptFiles(self._read_part, self._loop)
+
+    async def _read_part(self, ref: str, first: int, count: int) -> bytes:
+        return await self._loop.run_in_executor(None, self._channel.fetch_part, ref, first, count)
+
+    def _get_folder(self) -> Path:
+        return self.files.folder()
+
+    async def _keep_assets(self, found: list[Asset]) -> None:
+        for asset in found:
+            async with spooled(asset, sys.maxsize) as (data, _):  # the parent knows how large one may be
+                await self._loop.run_in_executor(None, self._channel.keep_asset, asset, data)
+
+    def _keep_assets_in_thread(self, found: list[Asset]) -> None:
+        asyncio.run_coroutine_threadsafe(self._keep_assets(found), self._loop).result()
 
     def _keep_line(self, level: int, text: str) -> None:
         self._channel.send({"op": "log", "level": level, "text": plain(text[:LOOKED_AT])})
@@ -171,6 +214,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
 async def _execute(
     message: dict[str, Any], channel: Channel, shared: SharedValues
 ) -> tuple[dict[str, Any], bytes | bytearray]:
+    context: ChildContext | None = None
     try:
         config, inputs, checkpoint = unpack(message["values"])
         loop = asyncio.get_running_loop()
@@ -181,7 +225,7 @@ async def _execute(
         _prepare(message, task)
         handler = _load(message["handler"])
         context = ChildContext(task, channel, shared, message["device"])
-        with capture.heard(context._keep_line):
+        with capture.heard(context._keep_line), reading(context.files):
             async with AsyncExitStack() as stack:
                 if message["opener"] is not None:
                     name, opening, closing = message["opener"]
@@ -198,9 +242,17 @@ async def _execute(
             next_nodes, reasoning = choice_of(value, knows_secrets=False)
             answer |= {"next_nodes": next_nodes, "reasoning": reasoning}
             value = value.output
-        return answer, encode_output(value)
+        try:
+            return answer, encode_output(value)
+        except NotStored:
+            found = find_unstored(lambda: encode_output(value))
+            await context._keep_assets(found)
+            return answer, encode_output(value)
     except BaseException as error:  # noqa: BLE001  any error is the handler's, and the parent is told
         return {"op": "failed", "error": describe(error, knows_secrets=False), "has_open": shared.has_open}, b""
+    finally:
+        if context is not None:
+            await context.files.clear()
 
 
 def _load(place: str) -> Any:

@@ -22,12 +22,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from perdure import functions
+from perdure.assets import Asset, StoredAsset
 from perdure.clock import Clock
 from perdure.kernel.segments import pack
 from perdure.nodes.shared_values import Opener
@@ -37,6 +41,7 @@ from perdure.runtime.failures import describe
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.outputs import MAX_BYTES, Encoded
 from perdure.runtime.worker.sayings import LONGEST_STEP
+from perdure.runtime.worker.spooled_content import check_size
 from perdure.settings import without_secrets
 from perdure.transport import LONGEST_PROGRESS, Task
 
@@ -44,6 +49,7 @@ START_SECONDS = 60.0
 REAP_SECONDS = 5.0
 MAX_FRAME = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
+_LARGEST_PART = 64 * 1024 * 1024
 _LONGEST_LINE = 1024 * 1024
 
 _BOOTSTRAP = (
@@ -60,6 +66,11 @@ class Duties(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Callable[[Any, str], Awaitable[None]]
     blob: Callable[[str], Awaitable[bytes | bytearray]]
     keep_line: Callable[[int, str], None]
+    part: Callable[..., Awaitable[bytes | bytearray]]
+    """So many bytes (`count`) of a blob from one on (`first`)."""
+    asset: Callable[[Asset], Awaitable[StoredAsset]]
+    most: int
+    """The bytes that one asset may have."""
 
 
 class ProcessPool:
@@ -218,7 +229,12 @@ class IsolatedProcess:
                     await duties.checkpoint(await self._receive_bytes(message), self._step_of(message))
                     await self._send({"op": "saved"})
                 case "blob":
-                    await self._send_blob(str(message.get("ref", "")), duties)
+                    await self._send_blob(str(message.get("ref", "")), duties.blob)
+                case "part":
+                    first, count = int(message.get("first", 0)), min(int(message.get("count", 0)), _LARGEST_PART)
+                    await self._send_blob(str(message.get("ref", "")), partial(duties.part, first=first, count=count))
+                case "asset":
+                    await self._keep_asset(message, duties)
                 case "completed":
                     value = await self._receive_bytes(message)
                     self.has_open = bool(message.get("has_open"))
@@ -237,9 +253,30 @@ class IsolatedProcess:
             return str(step)
         raise self._broken("it sent a step without a name that can be kept")
 
-    async def _send_blob(self, ref: str, duties: Duties) -> None:
+    async def _keep_asset(self, about: dict[str, Any], duties: Duties) -> None:
+        """Take the content of an asset that the handler returned, piece by piece, and store it."""
+        with tempfile.NamedTemporaryFile(prefix="perdure-") as file:
+            size = 0
+            while (message := await self._receive()).get("op") == "piece":
+                piece = (await self._receive_bytes(message)).data
+                size += len(piece)
+                if size <= duties.most:  # the rest is read, and refused below
+                    await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(file.flush)
+            try:
+                check_size(size, duties.most)
+                asset = Asset(Path(file.name), str(about.get("media_type")), str(about.get("name")) or "asset")
+                asset.name = str(about.get("name"))
+                answer = {"stored": msgspec.to_builtins(await duties.asset(asset))}
+            except ValueError as error:
+                raise self._broken(f"it sent an asset that is none: {error}") from None
+            except Failure as error:
+                answer = {"error": describe(error)}
+        await self._send({"op": "asset", **answer})
+
+    async def _send_blob(self, ref: str, get: Callable[[str], Awaitable[bytes | bytearray]]) -> None:
         try:
-            data = await duties.blob(ref)
+            data = await get(ref)
         except Failure as error:
             await self._send({"op": "blob", "error": describe(error)})
             return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from perdure.model import money
@@ -41,6 +43,9 @@ class LocalContext(Context):
 
     def _save(self, checkpoint: Any, step: str = "", usage: money.Usage | None = None) -> Any:
         return _done() if self._on_loop() else None
+
+    def _get_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="perdure-"))
 
     def _on_loop(self) -> bool:
         return self._is_async

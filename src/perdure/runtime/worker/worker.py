@@ -36,6 +36,7 @@ from perdure.runtime.worker.isolation import ProcessPool
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.secrets.vault import Vault
+from perdure.settings import DEFAULTS
 from perdure.streams import Streams
 from perdure.tempo import GRACE_SECONDS, TEMPO
 from perdure.transport import (
@@ -93,6 +94,7 @@ class Worker:
         device: str = "",
         streams: Streams | None = None,
         list_functions: Callable[[], tuple[str, ...]] = functions.names,
+        asset_max_bytes: int = DEFAULTS.asset_max_bytes,
     ) -> None:
         """`types`: the node types this worker takes, of `task` only the functions this process has; None takes every
         task, for the only worker there is. `heartbeat_in_thread=False` beats on the loop and by the clock, for
@@ -111,13 +113,11 @@ class Worker:
         self._concurrency = concurrency
         self._heartbeat_seconds = heartbeat_seconds
         self._claims = claims
-        self._blobs, self._vault = blobs, vault
-        self._keep_line = keep_line
+        self._blobs, self._vault, self._asset_max_bytes = blobs, vault, asset_max_bytes
+        self._keep_line, self._heartbeat_in_thread = keep_line, heartbeat_in_thread
         self._grace_seconds, self._unwind_seconds = grace_seconds, unwind_seconds
-        self._heartbeat_in_thread = heartbeat_in_thread
-        self._tells_starts = tells_starts
+        self._tells_starts, self._list_functions = tells_starts, list_functions
         self._process, self._device, self._streams = process, device, streams
-        self._list_functions = list_functions
         self._shared: SharedValues | None = None
         self._lacking: dict[str, None] = {}
         """Functions this process cannot import, oldest first: it is given none while another worker may have them."""
@@ -164,7 +164,7 @@ class Worker:
             watch=self._watch,
             claims=self._claims,
             filling=Filling(self._blobs, self._clock, self._vault),
-            leaving=Leaving(self._blobs, self._clock, self._vault),
+            leaving=Leaving(self._blobs, self._clock, self._vault, self._asset_max_bytes),
             release=self._release,
             shared=shared,
             keep_line=self._keep_line,
