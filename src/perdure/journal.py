@@ -173,7 +173,7 @@ class Epoch(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one decision writes about one run."""
 
     run_id: str
@@ -210,7 +210,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 # -- what an append answers --------------------------------------------------------------------------------------------
 
 
-class Accepted(msgspec.Struct, frozen=True, tag=True):
+class Accepted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The commit is durable, by this call or an earlier one with the same commit id. `seq` is its last number."""
 
     seq: int

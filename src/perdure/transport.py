@@ -390,7 +390,7 @@ def _has_nul(value: Any) -> bool:
     return False
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A result as it was received; `receipt` acknowledges it."""
 
     receipt: str
@@ -503,6 +503,11 @@ class Transport(Protocol):
         """Wait for results, and return at least one."""
         ...
 
+    def on_result(self, hear: Callable[[Delivery], None] | None) -> None:
+        """Call `hear` with each result as it is reported, if that is in this process; `receive` gives all others. It only
+        saves time."""
+        ...
+
     async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
         """Confirm that what these results led to is durable. `refused` are those among them that are checkpoints of
         attempts that are over."""
@@ -550,6 +555,10 @@ class Transport(Protocol):
     async def report(self, results: Sequence[Result]) -> None:
         """Report results. Raises CheckpointsRefused if all were taken but the attempts of some checkpoints are over, and
         CannotSend if none was sent because of some that never can be."""
+        ...
+
+    def report_now(self, result: Result) -> bool:
+        """Report a result without waiting. False: that cannot be, nothing was reported, and `report` has to be called."""
         ...
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:

@@ -81,6 +81,12 @@ class FaultyTransport:
             await self._transport.report(results)
         await self._send("report", fault, results)
 
+    def on_result(self, hear: Any) -> None:
+        """What is reported at once could not be disturbed."""
+
+    def report_now(self, result: Result) -> bool:
+        return False
+
     async def claim(self, worker: str, queues: Sequence[str], limit: int, *fitting: Any) -> list[Task]:
         fault = self._next_fault("claim")
         again = [task for task in self._again if task.queue in queues][:limit]

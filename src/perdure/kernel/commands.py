@@ -24,7 +24,7 @@ __all__ = ["Adopted", "Carried", "Delivered", "MomentsAsked", "Need", "Needs", "
 """What stands in another file and is read here."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: float
     id: str = ""
     """The id that events caused by this command carry as their `cause`."""
@@ -491,7 +491,7 @@ AnyCommand = (
 )
 
 
-class Ruling(msgspec.Struct, frozen=True):
+class Ruling(msgspec.Struct, frozen=True, gc=False):
     """What the kernel decided about one command: what happened, and what is to be done."""
 
     events: tuple[AnyEvent, ...] = ()

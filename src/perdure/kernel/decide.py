@@ -22,8 +22,8 @@ from perdure.kernel.state import State
 
 _NOTHING_KNOWN: dict[c.Need, c.Verdict] = {}
 
-_MOVING = (c.Complete, c.Begin, c.Suspend, c.AskFor, c.Fail, c.Lapse)
-"""Commands after which the map of an item may go on, the most frequent first."""
+_MOVING = frozenset((c.Complete, c.Begin, c.Suspend, c.AskFor, c.Fail, c.Lapse))
+"""Commands after which the map of an item may go on."""
 
 _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Start: runs.start,
@@ -101,7 +101,7 @@ def _decide(
     try:
         decider = Decider(state, command, verdicts)
         _HANDLERS[type(command)](decider, command)
-        if isinstance(command, _MOVING):
+        if isinstance(command, c.NodeCommand) and type(command) in _MOVING:
             waits.item_moved(decider, command)
         if state.short:
             let_go(decider)

@@ -92,7 +92,7 @@ class Decider:
     def _record(self, event: e.Event) -> None:
         state = self.state
         apply(state, event)
-        _complete(event, "counter", state.counter)
+        _complete(event, "counter", state.tokens + state.open + state.undoing)  # `State.counter`
         self.events.append(event)
 
     def emit_for(

@@ -13,7 +13,7 @@ from perdure.kernel.values import Error, Fired, Heard
 from perdure.model.money import Budget
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class Effect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Something to do after the append. Losing one costs time only: it can be derived again from the state."""
 
 

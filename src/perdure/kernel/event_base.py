@@ -35,7 +35,7 @@ class NodeEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 0
 
 
-class Place(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+class Place(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
     """One activation inside a batch event."""
 
     node: str

@@ -369,7 +369,9 @@ class State(msgspec.Struct, kw_only=True):
 
     def pinned(self, activation: Activation) -> Node:
         """The definition this activation was made with, from which config, retry and compensator come (rule 39)."""
-        node = self.node_in(activation.ir, activation.node)
+        node = self.irs[activation.ir].nodes[activation.node]
+        if node is None:
+            return self.node_in(activation.ir, activation.node)  # raises
         if activation.item >= 0:
             if node.item is None:
                 raise IntegrityError(f"run {self.run_id}: node {node.id} has items but is not a map")
@@ -404,11 +406,15 @@ class State(msgspec.Struct, kw_only=True):
         raise IntegrityError(f"run {self.run_id}: no node {name!r} in its workflow")
 
     def find(self, name: str, scope: Scope = (), item: int | None = None) -> Activation | None:
-        for ir in reversed(self.irs):
-            index = ir.numbers.get(name)
-            if index is not None:
-                return self.activations.get(key_of(index, scope, -1 if item is None else item))
-        return None
+        irs = self.irs
+        index = irs[-1].numbers.get(name) if irs else None
+        if index is None:  # a patch has removed it, or there is none
+            index = next((ir.numbers[name] for ir in reversed(irs) if name in ir.numbers), None)
+            if index is None:
+                return None
+        if not scope and item is None:
+            return self.activations.get(index)  # its `key_of`
+        return self.activations.get((index, scope, -1 if item is None else item))
 
     def address(self, activation: Activation, *, undo: bool = False) -> Address:
         """The address of the current attempt; with `undo`, of the current attempt to compensate."""

@@ -302,6 +302,9 @@ class SimTransport:
             self._lost_a_receive = True
             raise
 
+    def on_result(self, hear: Callable[[Delivery], None] | None) -> None:
+        """Each result is received: whatever can go wrong with that is to go wrong."""
+
     async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
         for receipt in receipts:
             if (delivery := self._broker._unacknowledged.get(receipt)) is not None:
@@ -368,6 +371,9 @@ class SimTransport:
 
     async def report(self, results: Sequence[Result]) -> None:
         await self._send("report", results, self._broker.report)
+
+    def report_now(self, result: Result) -> bool:
+        return False  # as over a network: each report may fail
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         fault = self._draw("beat")

@@ -75,6 +75,8 @@ class LocalTransport:
         self._results: deque[Delivery] = deque()
         self._unacknowledged: dict[str, Delivery] = {}
         self._receivers: deque[asyncio.Future[None]] = deque()
+        self._hear: Callable[[Delivery], None] | None = None
+        """Who hears of results as they are reported; None: they wait to be received."""
         self._reporters: deque[asyncio.Future[None]] = deque()
         self._begin_requests: deque[BeginRequest] = deque()
         self._wishes: dict[str, BeginRequest] = {}
@@ -148,11 +150,15 @@ class LocalTransport:
             _wake_all(self._reporters)
         return received
 
+    def on_result(self, hear: Callable[[Delivery], None] | None) -> None:
+        self._hear = hear
+
     async def acknowledge(self, receipts: Sequence[str], refused: Collection[str] = ()) -> None:
         self._check_open()
         for receipt in receipts:
             delivery = self._unacknowledged.pop(receipt, None)
-            self._release(self._checkpoints.pop(receipt, None), kept=receipt not in refused)
+            if receipt in self._checkpoints:
+                self._release(self._checkpoints.pop(receipt), kept=receipt not in refused)
             if delivery is not None and delivery.result.kind != "checkpointed":
                 task_id = delivery.result.task_id
                 held = self._kept.get(task_id)
@@ -256,21 +262,40 @@ class LocalTransport:
             await self._wait(self._reporters)
         waits: list[tuple[str, asyncio.Future[bool]]] = []
         for result in results:
-            if result.kind != "checkpointed":
-                held = self._kept.get(result.task_id)
-                if held is not None:
-                    held.reported = True
-            receipt = str(next(self._receipts))
+            receipt = self._deliver(result)
             if self._durable_checkpoints and result.kind == "checkpointed":
                 self._checkpoints[receipt] = asyncio.get_running_loop().create_future()
                 waits.append((result.answers_to, self._checkpoints[receipt]))
-            self._results.append(Delivery(receipt, result))
-        _wake_one(self._receivers)
+        if self._results:
+            _wake_one(self._receivers)
         refused = [name for name, wait in waits if not await wait]
         if waits:
             self._check_open()
         if refused:
             raise CheckpointsRefused(refused)
+
+    def report_now(self, result: Result) -> bool:
+        durably = self._durable_checkpoints and result.kind == "checkpointed"
+        if durably or self._closed or len(self._results) >= self._max_results:
+            return False
+        self._deliver(result)
+        if self._results:
+            _wake_one(self._receivers)
+        return True
+
+    def _deliver(self, result: Result) -> str:
+        """Let a result be heard or, behind those that wait already, be received; its receipt."""
+        if result.kind != "checkpointed":
+            held = self._kept.get(result.task_id)
+            if held is not None:
+                held.reported = True
+        delivery = Delivery(str(next(self._receipts)), result)
+        if self._hear is None or self._results:
+            self._results.append(delivery)
+        else:
+            self._unacknowledged[delivery.receipt] = delivery
+            self._hear(delivery)
+        return delivery.receipt
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         with self._lock:

@@ -24,5 +24,5 @@ def test_every_adapter_of_the_source_is_in_the_suite():
 
 def test_every_operation_of_the_port_has_a_case():
     operations = operations_of(Transport)
-    assert len(operations) == 18
+    assert len(operations) == 20
     SUITE.check_named(operations)

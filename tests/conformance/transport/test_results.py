@@ -2,6 +2,7 @@
 
 import asyncio
 
+from perdure.transport import Delivery
 from tests.conformance.transport.messages import claim, is_waiting, receive, result, settle, soon, task
 
 
@@ -80,3 +81,39 @@ async def test_a_task_whose_result_waits_is_not_sent_to_a_worker_again(transport
     await transport.report([result("a")])
     await transport.publish([task("a"), task("b")])
     assert await claim(transport) == ["b"]
+
+
+async def test_a_result_reported_at_once_is_like_any_other(adapter, transport):
+    await transport.publish([task("a")])
+    await claim(transport)
+    sent = result("a")
+    if not transport.report_now(sent):
+        await transport.report([sent])
+    await transport.publish([task("a")])
+    [delivery] = await soon(transport.receive(10))
+    assert delivery.result == sent
+    adapter.redeliver()
+    assert await receive(transport) == ["a"]
+
+
+async def test_a_result_is_heard_or_received_and_not_both(transport):
+    heard: list[str] = []
+    await transport.report([result("first")])
+    transport.on_result(lambda delivery: heard.append(delivery.result.node))
+    await transport.report([result("second")])  # behind the first, which nobody hears any more
+    assert await receive(transport, 2) == ["first", "second"]
+    await transport.report([result("third")])
+    rest = [] if heard else await receive(transport)
+    assert heard + rest == ["third"]
+
+
+async def test_a_heard_result_that_is_not_acknowledged_comes_again(adapter, transport):
+    heard: list[Delivery] = []
+    transport.on_result(heard.append)
+    await transport.report([result("a"), result("b")])
+    deliveries = heard or await soon(transport.receive(10))
+    transport.on_result(None)
+    await transport.acknowledge([deliveries[0].receipt])
+    adapter.redeliver()
+    await transport.report([result("c")])
+    assert await receive(transport, 2) == ["b", "c"]

@@ -36,17 +36,29 @@ class Run:
         self.changed = False
 
 
+class Known:
+    """What is known of the file as this connection has left it, until anything else may have written."""
+
+    __slots__ = ("epochs", "incarnation", "runs")
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run | None] = {}
+        """Runs by id; None for one that does not exist."""
+        self.incarnation: int | None = None
+        self.epochs: dict[int, int] = {}
+
+    def forget(self) -> None:
+        self.runs.clear()
+        self.incarnation = None
+        self.epochs.clear()
+
+
 class Appender:
-    def __init__(
-        self, connection: sqlite3.Connection, partition_count: int, now: float, runs: dict[str, Run | None]
-    ) -> None:
-        """`runs`: those that are known as they stand in the file; None for one that does not exist."""
+    def __init__(self, connection: sqlite3.Connection, partition_count: int, now: float, known: Known) -> None:
         self._connection = connection
         self._partition_count = partition_count
         self._now = now
-        self._incarnation: int | None = None
-        self._epochs: dict[int, int] = {}
-        self._runs = runs
+        self._known, self._runs = known, known.runs
         self._dirty: dict[str, Run] = {}
         self._events: list[tuple[object, ...]] = []
         self._timers: dict[tuple[int, str], tuple[float, int] | None] = {}
@@ -100,18 +112,19 @@ class Appender:
         return found is not None and found[0] == commit.commit_id
 
     def _fenced(self, commit: Commit) -> Fenced | None:
-        if self._incarnation is None:
-            self._incarnation = int(self._connection.execute(text("incarnation")).fetchone()[0])
+        known, epochs = self._known, self._known.epochs
+        if known.incarnation is None:
+            known.incarnation = int(self._connection.execute(text("incarnation")).fetchone()[0])
         epoch = 0
         if commit.epoch is not None:
             partition = commit.epoch.partition
-            if partition not in self._epochs:
+            if partition not in epochs:
                 found = self._connection.execute(text("append_find_epoch"), (partition,)).fetchone()
-                self._epochs[partition] = 0 if found is None else found[0]
-            epoch = self._epochs[partition]
+                epochs[partition] = 0 if found is None else found[0]
+            epoch = epochs[partition]
         lost_epoch = commit.epoch is not None and commit.epoch.epoch != epoch
-        lost_incarnation = commit.incarnation is not None and commit.incarnation != self._incarnation
-        return Fenced(epoch, self._incarnation) if lost_epoch or lost_incarnation else None
+        lost_incarnation = commit.incarnation is not None and commit.incarnation != known.incarnation
+        return Fenced(epoch, known.incarnation) if lost_epoch or lost_incarnation else None
 
     def _exists(self, run: Run | None, commit: Commit) -> Exists | None:
         key = commit.idempotency

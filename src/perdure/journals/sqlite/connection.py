@@ -68,7 +68,7 @@ def _make_file(path: Path) -> None:
         pass
 
 
-def resolve_place(path: Path) -> tuple[int, int] | None:
+def resolve_place(path: Path | str) -> tuple[int, int] | None:
     """Which file stands at the path, whatever it holds; None if there is none."""
     try:
         found = os.stat(path)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import sqlite3
 import threading
@@ -22,7 +23,7 @@ from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Appended, Commit, JournalClosed, JournalReplaced, OutcomeUnknown
 from perdure.journals.sqlite import schema
-from perdure.journals.sqlite.appender import Appender, Run
+from perdure.journals.sqlite.appender import Appender, Known
 from perdure.journals.sqlite.connection import Options, connect_writer, resolve_place
 from perdure.journals.sqlite.errors import translate, translate_commit
 
@@ -59,9 +60,10 @@ class Writer:
         self._places = asyncio.Semaphore(queue_limit)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._connection: sqlite3.Connection | None = None
-        self._runs: dict[str, Run | None] = {}
-        """Runs as this connection has left them, true as long as `_version` is that of the file."""
+        self._known = Known()
+        """True as long as `_version` is that of the file."""
         self._version = 0
+        self._path = os.fspath(options.path)
         self._place: tuple[int, int] | None = None
         """The file that was opened; None until then."""
         self._closed = False
@@ -100,8 +102,8 @@ class Writer:
     def check_place(self) -> None:
         """Raise if another file stands where the journal's stood, or none. SQLite would go on writing to the old one,
         which nobody can find again: what was answered would be gone with this process."""
-        path = self._options.path
-        if self._place is not None and (found := resolve_place(path)) != self._place:
+        if self._place is not None and (found := resolve_place(self._path)) != self._place:
+            path = self._options.path
             what = "is gone" if found is None else "was replaced by another file"
             raise JournalReplaced(
                 f"journal {path} {what} while this process had it open; nothing more is written. End every process that "
@@ -193,16 +195,16 @@ class Writer:
         connection = self._connect()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._check_runs(connection)
-            appender = Appender(connection, self.partition_count, self._clock.now(), self._runs)
+            self._check_known(connection)
+            appender = Appender(connection, self.partition_count, self._clock.now(), self._known)
             for job in jobs:
                 if job.work is None:
                     job.result = appender.append(job.commits)
                 else:
                     appender.flush()  # the work may look at what the commits before it wrote
-                    self._runs.clear()
+                    self._known.forget()
                     job.result = job.work(connection)
-                    appender = Appender(connection, self.partition_count, self._clock.now(), self._runs)
+                    appender = Appender(connection, self.partition_count, self._clock.now(), self._known)
             appender.flush()
             self.check_place()
         except BaseException:
@@ -216,15 +218,15 @@ class Writer:
             raise translate_commit(error, self._options.path) from error
         # Crash here: durable, but unanswered; the same commit id is found and accepted again (J7).
 
-    def _check_runs(self, connection: sqlite3.Connection) -> None:
-        """Forget the rows of runs if any other connection, of whichever process, has written since."""
+    def _check_known(self, connection: sqlite3.Connection) -> None:
+        """Forget what is known if any other connection, of whichever process, has written since."""
         version = connection.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version or len(self._runs) > MOST_RUNS:
-            self._runs.clear()
+        if version != self._version or len(self._known.runs) > MOST_RUNS:
+            self._known.forget()
         self._version = version
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        self._runs.clear()
+        self._known.forget()
         # After some errors SQLite has rolled back already.
         if connection.in_transaction:
             try:
@@ -248,6 +250,6 @@ class Writer:
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
-        self._runs.clear()
+        self._known.forget()
         if connection is not None:
             connection.close()

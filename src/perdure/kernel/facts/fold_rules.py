@@ -39,7 +39,9 @@ def set_run_state(state: State, new: RunState) -> None:
 
 def get(state: State, event: e.NodeEvent | e.Place) -> Activation:
     """The activation an event is about, created if this is the first event about it."""
-    activation = ensure(state, state.index(event.node), event.scope, -1 if event.item is None else event.item)
+    activation = state.find(event.node, event.scope, event.item)
+    if activation is None:
+        activation = ensure(state, state.index(event.node), event.scope, -1 if event.item is None else event.item)
     state.edit(activation)
     return activation
 

@@ -21,13 +21,7 @@ from perdure.clock import Clock
 from perdure.contents import Contents
 from perdure.errors import StoreUnavailable
 from perdure.expressions.errors import NotAtHand
-from perdure.journal import (
-    Accepted,
-    Commit,
-    Exists,
-    Fenced,
-    Journal,
-)
+from perdure.journal import Accepted, Commit, Exists, Fenced, Journal
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
@@ -180,8 +174,11 @@ class Coordinator:
         )
 
     def _render(self, loaded: Loaded, address: Address) -> Task | c.Fail | None:
-        with self.blame.on(address.run_id, loaded.durable_seq):
+        self.blame.begin(address.run_id, loaded.durable_seq)
+        try:
             return self.renderer.task(loaded, address, self.incarnation.number or 1)
+        finally:
+            self.blame.end()
 
     # -- the outside ---------------------------------------------------------------------------------------------------
 
@@ -209,10 +206,12 @@ class Coordinator:
             raise self._ended
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asking.add(future)
-        future.add_done_callback(self._asking.discard)
         asked = Asked(run_id, make, future, starts=starts, key=key, command_id=command_id)
         self.put(asked)
-        answer = await future
+        try:
+            answer = await future
+        finally:
+            self._asking.discard(future)
         if not asked.proven:
             await self.incarnation.confirm()
         return answer

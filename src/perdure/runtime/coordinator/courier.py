@@ -63,9 +63,9 @@ class Courier:
         return await self._send_stops()
 
     async def acknowledge(self, receipts: Sequence[str], refused: Sequence[str] = ()) -> None:
-        _keep(self._receipts, receipts)
-        _keep(self._refused, refused)
-        await self._send_receipts()
+        if self._receipts:  # what could not be sent before goes along
+            receipts, refused = [*self._receipts, *receipts], [*self._refused, *refused]
+        await self._send_receipts(receipts, refused)
 
     async def grant_begin(self, name: str, granted: bool, ask: str = "") -> None:
         """Tell a worker whether it may begin. One that hears nothing hands the attempt back, and says that it did not
@@ -80,7 +80,7 @@ class Courier:
         if self._stops:
             await self._send_stops()
         if self._receipts:
-            await self._send_receipts()
+            await self._send_receipts(list(self._receipts), list(self._refused))
         runs = list(self._unrecalled)
         self._unrecalled.clear()
         return runs
@@ -98,16 +98,18 @@ class Courier:
             self._stops.pop(name, None)
         return [name for name in names if found[name] != "claimed"]
 
-    async def _send_receipts(self) -> None:
-        receipts, refused = list(self._receipts), list(self._refused)
+    async def _send_receipts(self, receipts: Sequence[str], refused: Sequence[str]) -> None:
         try:
             await self._transport.acknowledge(receipts, refused)
         except TransportUnavailable as error:
+            _keep(self._receipts, receipts)
+            _keep(self._refused, refused)
             _note(error, f"{len(receipts)} acknowledgements")  # at worst the results come again (T2)
             return
-        for receipt in receipts:
-            self._receipts.pop(receipt, None)
-            self._refused.pop(receipt, None)
+        if self._receipts:
+            for receipt in receipts:
+                self._receipts.pop(receipt, None)
+                self._refused.pop(receipt, None)
 
 
 def _keep(kept: dict[str, None], names: Sequence[str]) -> None:

@@ -141,6 +141,15 @@ class Blame:
         self._handled.enter(run_id, seq)
         return self._blamed
 
+    def begin(self, run_id: str, seq: int) -> None:
+        """As `on`, until `end`: for what is done for every message."""
+        if self._handled is not None:
+            self._handled.enter(run_id, seq)
+
+    def end(self) -> None:
+        if self._handled is not None:
+            self._handled.leave()
+
 
 _NOBODY = contextlib.nullcontext()
 

@@ -126,9 +126,13 @@ class Handling:
 
     def handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
         """Decide a message. Raises NotAtHand; the run has then not changed, and the message can be handled again."""
-        self._blame.check(message.run_id)
-        with self._blame.on(message.run_id, loaded.durable_seq):
+        blame = self._blame
+        blame.check(message.run_id)
+        blame.begin(message.run_id, loaded.durable_seq)
+        try:
             self._handle(loaded, message, batch)
+        finally:
+            blame.end()
 
     def _handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
         decide, clock = self._rulings.decide, self._clock

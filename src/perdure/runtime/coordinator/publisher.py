@@ -132,7 +132,8 @@ class Publisher:
     def done(self, name: str, *, keeps_slots: bool = False) -> None:
         """Forget an attempt that is over. With `keeps_slots` it is over for this process only, and may still be with a
         worker."""
-        self.rendered(name)
+        if self.fetched:
+            self.rendered(name)
         self.limiter.done(name, keep=keeps_slots)
         entry = self.dispatcher.done(name)
         if entry is not None:

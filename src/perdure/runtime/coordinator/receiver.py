@@ -10,7 +10,7 @@ from perdure.clock import Clock
 from perdure.runtime.coordinator.messages import BeginAsked, Message, Reported
 from perdure.runtime.coordinator.progress import Progress
 from perdure.runtime.patience import insist
-from perdure.transport import Transport
+from perdure.transport import Delivery, Transport
 
 _MOST = 1000
 """How many results are received at a time."""
@@ -24,6 +24,7 @@ class Receiver:
         self._received = Progress()
 
     async def run(self) -> None:
+        self._transport.on_result(self._hear)
         try:
             while True:
                 deliveries = await insist(self._clock, partial(self._transport.receive, _MOST))
@@ -31,7 +32,12 @@ class Receiver:
                     self._put(Reported(delivery))
                 self._received.advance(len(deliveries))
         finally:
+            self._transport.on_result(None)
             self._received.end()
+
+    def _hear(self, delivery: Delivery) -> None:
+        self._put(Reported(delivery))
+        self._received.advance(1)
 
     async def run_begins(self) -> None:
         while True:

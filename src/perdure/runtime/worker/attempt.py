@@ -40,6 +40,7 @@ class Attempt:
         "inflows",
         "kept",
         "last_heartbeat",
+        "left",
         "opened",
         "outflow",
         "progress",
@@ -61,7 +62,9 @@ class Attempt:
         self.task = task
         self.task_id = task.task_id
         self.slot = slot
-        self.handle: asyncio.Task[Result]
+        self.handle: asyncio.Task[None]
+        self.left = False
+        """Whether its asyncio task is done, or about to be."""
         self.started: float | None = None
         """When the handler was called, by the monotonic clock; None until then."""
         self.started_at: float | None = None

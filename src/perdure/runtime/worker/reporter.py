@@ -44,6 +44,10 @@ class Reporter:
         return len(self._ready) + len(self._delivering)
 
     def add(self, result: Result) -> None:
+        """Deliver a result: at once, if none is before it and its coordinator is in this process."""
+        if not self._ready and not self._delivering and self._transport.report_now(result):
+            self.delivered += 1
+            return
         self._ready.append(result)
         wake = self._wake
         if wake is not None and not wake.done():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from perdure import functions
 from perdure.archive import LogLine
@@ -348,16 +349,22 @@ class Worker:
             self._free.append(attempt.slot)
             return
         self._running[attempt.task_id] = attempt
-        # `_settle` sees the error of this task; a task group would wait for a handler that ignores its cancellation.
+        # Not in a task group, which would wait for a handler that ignores its cancellation.
         attempt.handle = self._loop.create_task(self._work(attempt))
-        attempt.handle.add_done_callback(_Settled(self._settle, attempt))
 
-    async def _work(self, attempt: Attempt) -> Result:
-        """Execute an attempt and report its result at once, and not a turn of the loop later, when the task is done."""
-        result = await self._execution.execute(attempt)
-        if not attempt.reported and not self._dropping:
-            self._report(attempt, result)
-        return result
+    async def _work(self, attempt: Attempt) -> None:
+        """Execute an attempt, report its result and free its slot: at once, and not a turn of the loop later, when the
+        task is done. One that is cancelled may never come here, and so `_cancel` sees to it."""
+        try:
+            result = await self._execution.execute(attempt)
+            if not attempt.reported and not self._dropping:
+                self._report(attempt, result)
+        except Exception as error:  # noqa: BLE001  a mistake of ours costs one attempt, not the worker
+            _log.exception("worker %s: the attempt %s failed inside Perdure", self.worker_id, attempt.task_id)
+            if not attempt.reported and not self._dropping:
+                self._report(attempt, attempt.failed(error, self.worker_id))
+        finally:
+            self._leave(attempt)
 
     def _wake(self) -> None:
         room = self._room
@@ -366,18 +373,16 @@ class Worker:
 
     # ending
 
-    def _settle(self, attempt: Attempt, handle: asyncio.Task[Result]) -> None:
-        """Free the slot of an attempt whose asyncio task is done. One that could not report its result is reported here."""
-        error = None if handle.cancelled() else handle.exception()  # asked for, so that it counts as seen
+    def _leave(self, attempt: Attempt, handle: asyncio.Task[None] | None = None) -> None:
+        """Free the slot of an attempt whose asyncio task is done. One that was cancelled is reported here."""
+        attempt.left = True
         if not attempt.reported and not self._dropping:
-            if error is None:
-                self._report(attempt, attempt.ended(self.worker_id))
-            else:
-                _log.error(
-                    "worker %s: the attempt %s failed inside Perdure", self.worker_id, attempt.task_id, exc_info=error
-                )
-                self._report(attempt, attempt.failed(error, self.worker_id))
+            self._report(attempt, attempt.ended(self.worker_id))
         self._release(attempt)
+
+    def _cancel(self, attempt: Attempt) -> None:
+        attempt.handle.add_done_callback(partial(self._leave, attempt))  # if it has not begun, nothing else will
+        attempt.handle.cancel()
 
     def _report(self, attempt: Attempt, result: Result) -> None:
         attempt.reported = True
@@ -392,7 +397,7 @@ class Worker:
 
     def _release(self, attempt: Attempt) -> None:
         """Free the slot once nothing of the attempt runs any more, neither its asyncio task nor a thread of it."""
-        if attempt.released or attempt.threads or not attempt.handle.done():
+        if attempt.released or attempt.threads or not attempt.left:
             return
         attempt.released = True
         if self._claims is not None and attempt.started is not None:
@@ -426,13 +431,13 @@ class Worker:
         if attempt.unwind_by is None:  # told again by the next beat, a handler is not interrupted in its clean-up
             attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
             self._watch.add(attempt)
-            attempt.handle.cancel()
+            self._cancel(attempt)
 
     def _drop(self) -> None:
         """Cancel what still runs; its results are not reported."""
         self._dropping = True
         for attempt in self._running.values():
-            attempt.handle.cancel()
+            self._cancel(attempt)
 
     async def _wait_until_ended(self, seconds: float) -> bool:
         if not self._running:
@@ -447,16 +452,3 @@ class Worker:
             except TransportUnavailable as error:  # as in the thread: the transport may come back
                 _log.warning("worker %s cannot send its heartbeat: %s", self.worker_id, error)
             await self._clock.sleep(self._heartbeat_seconds)
-
-
-class _Settled:
-    """A done callback that knows its attempt; cheaper than a closure per attempt with a reference cycle."""
-
-    __slots__ = ("_attempt", "_settle")
-
-    def __init__(self, settle: Callable[[Attempt, asyncio.Task[Result]], None], attempt: Attempt) -> None:
-        self._settle = settle
-        self._attempt = attempt
-
-    def __call__(self, handle: asyncio.Task[Result]) -> None:
-        self._settle(self._attempt, handle)
