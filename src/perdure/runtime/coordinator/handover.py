@@ -20,7 +20,8 @@ from perdure.transport import SharedTransport, TransportUnavailable
 logger = logging.getLogger("perdure.handover")
 
 LONGEST_LOOK_SECONDS = 1.0
-"""The longest pause between two looks for an answer, where a transport also wakes the waiting caller."""
+"""The longest pause between two looks for an answer: each is twice as long as the one before, so that an answer that takes
+long is not looked for often, and one that comes soon is seen at once."""
 PATIENCE_SECONDS = 30.0
 """How long a request waits for a coordinator before its caller is told that none answered."""
 
@@ -70,8 +71,7 @@ class Handover:
                 waiting.clear()  # before it looks: an answer that comes meanwhile wakes it again
                 if (answer := await self._journal.find_answer(command)) is not None:
                     return decode_reply(answer)
-                if self._transport is not None:
-                    look_seconds = min(2 * look_seconds, LONGEST_LOOK_SECONDS)
+                look_seconds = min(2 * look_seconds, LONGEST_LOOK_SECONDS)
                 if not await look() and self._clock.monotonic() - begun > PATIENCE_SECONDS:
                     raise NobodyDecides(
                         f"no coordinator answered for run {run_id} within {PATIENCE_SECONDS:.0f} s; is `perdure serve` running? "
