@@ -167,12 +167,16 @@ class Rulings:
         if activation is None or state.generation != lost.generation:
             return
         undo = activation.undo
-        begun = undo is not None and undo.state == "running" if lost.undo else activation.state is N.RUNNING
+        begun = undo is not None and undo.state == "running" if lost.undo else _has_begun(activation)
         if begun:
             self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), address=lost, reason="handed_back"))
 
     def _lapse_if(self, loaded: Loaded, activation: Activation, crashed: frozenset[str], *, undo: bool = False) -> None:
         address = loaded.state.address(activation, undo=undo)
-        begun = activation.state is N.RUNNING and not undo
-        if begun or claim_name(address.task_id) in crashed:
+        if (_has_begun(activation) and not undo) or claim_name(address.task_id) in crashed:
             self._decide_or_defer(loaded, c.Lapse(at=self._clock.now(), address=address, reason="crashed"))
+
+
+def _has_begun(activation: Activation) -> bool:
+    """Whether the journal knows that a worker has this attempt: it says so, or has set aside what a call may cost."""
+    return activation.state is N.RUNNING or bool(activation.reserved)
