@@ -213,7 +213,7 @@ def test_schedules_has_the_commands_of_triggers():
     assert {name for name, command in own.items() if others[name] is not command} == {"list"}
 
 
-UNTIL_STOPPED = {"dev", "serve", "worker", "llm-server"}
+UNTIL_STOPPED = {"dev", "serve", "worker", "llm-server", "mcp"}
 """They print no result."""
 WITH_SERVER = {
     "validate",
@@ -230,6 +230,7 @@ WITH_SERVER = {
     "schedules",
     "blobs",
     "node-types",
+    "mcp",
 }
 """They work through a server too; the rest is for whoever has the database, or needs neither."""
 WITHOUT_DATABASE = {
@@ -237,6 +238,7 @@ WITHOUT_DATABASE = {
     "models test",
     "tools list",
     "tools pin",
+    "mcp",
     "llm-server",
     "schema",
     "simulate",

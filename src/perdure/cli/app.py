@@ -24,6 +24,7 @@ HELPS = {
     "schedules": "Schedules: the triggers that have moments.",
     "models": "Models: what workflows can name, their prices and keys.",
     "tools": "Tools of MCP servers: what they offer agents, and pins.",
+    "mcp": "Workflows as tools of an MCP server, over stdio.",
     "llm-server": "A language model that follows a script, for tests and trials.",
     "events": "Events: say what has happened, to all that listen.",
     "doctor": "Check that everything the database says is true.",
@@ -57,6 +58,7 @@ COMMANDS = {
     "schedules": "perdure.cli.triggers:schedules",
     "models": "perdure.cli.models:models",
     "tools": "perdure.cli.tools:tools",
+    "mcp": "perdure.cli.mcp_server:mcp",
     "llm-server": "perdure.cli.llm_server:llm_server",
     "events": "perdure.cli.events:events",
     "doctor": "perdure.cli.doctor:doctor",
@@ -73,7 +75,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Write and check": ("init", "validate", "schema", "graph", "simulate"),
-    "Run": ("run", "dev", "serve", "worker", "llm-server"),
+    "Run": ("run", "dev", "serve", "worker", "mcp", "llm-server"),
     "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules", "events"),
     "Look after": (
         "doctor",
