@@ -86,8 +86,13 @@ async def measure_schedules(engine: Engine, count: int) -> str:
     triggers = Service.of_owner(engine).triggers
     due = float(int(system.now()) + 30 + count // 100)
     at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(due))
-    for number in range(count):
-        await triggers.apply({"name": f"s{number}", "workflow": "quick", "schedule": {"at": [at]}})
+    left = iter(range(count))
+
+    async def register() -> None:
+        for number in left:
+            await triggers.apply({"name": f"s{number}", "workflow": "quick", "schedule": {"at": [at]}})
+
+    await asyncio.gather(*(register() for _ in range(SENDERS)))
     done = when_completed(engine, count)
     if (early := due - system.now()) < 0:
         return "registering took too long; this machine is busy"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel.decide import advance
+from perdure.kernel.decide import advance, decide
 from perdure.kernel.foresight import foresee
+from perdure.kernel.mailbox import run_of_moment
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun, trigger
 
@@ -34,10 +35,10 @@ def test_what_a_push_will_ask_is_foreseen():
     push = pushed(run, "a", "b")
     fire = c.Fire(at=run.now, id="f", firing="f1", revision=1, inputs={"n": 1})
     for command in (push, fire):
-        assert foresee(run.state, command) == asked(run, command) != []
+        assert foresee(run.state, command, {}) == asked(run, command) != []
     run.deliver("a")
-    assert [one.evidence.item.id for one in foresee(run.state, pushed(run, "a", "b"))] == ["b"]
-    assert foresee(run.state, pushed(run, "a", "b")) == asked(run, pushed(run, "a", "b"))
+    assert [one.evidence.item.id for one in foresee(run.state, pushed(run, "a", "b"), {})] == ["b"]
+    assert foresee(run.state, pushed(run, "a", "b"), {}) == asked(run, pushed(run, "a", "b"))
 
 
 @pytest.mark.parametrize("case", ["paused", "waiting", "stale", "poison", "known"])
@@ -55,4 +56,44 @@ def test_nothing_is_foreseen_where_nothing_is_asked_about_it(case):
     else:
         run.deliver("b")
         push = pushed(run, "b")
-    assert foresee(run.state, push) == asked(run, push) == []
+    assert foresee(run.state, push, {}) == asked(run, push) == []
+
+
+def find_all(run: TriggerRun, find: Any) -> list[c.Question]:
+    """All that is asked, with the answers that the run gives."""
+    verdicts: dict[c.Need, c.Verdict] = {}
+    found: list[c.Question] = []
+    while questions := find(verdicts):
+        found += questions
+        verdicts |= {one.need: run._answer(one) for one in questions}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("case", "wanted"),
+    [("one", 2), ("several", 1), ("paused", 0), ("full", 1), ("late", 1), ("known", 1), ("waiting", 1), ("allow", 2)],
+)
+def test_what_a_moment_that_is_due_will_ask_is_foreseen_in_two_steps(case: str, wanted: int):
+    run = trigger()
+    run.schedule(overlap="allow" if case == "allow" else "buffer", catchup="all", within=1000.0)
+    if case in ("full", "waiting", "allow"):
+        run.pass_time(60)
+    if case == "waiting":
+        run.pass_time(60)
+    if case == "known":
+        run.state.triggers["receive"].seen[run_of_moment("tr", 1_000_020.0)] = 1
+    if case == "paused":
+        run.tell(c.Pause)
+    run.now += {"several": 200, "late": 100_000}.get(case, 60)
+    command = c.FireTimer(at=run.now, timer="trigger:receive")
+
+    def ask(verdicts: dict[c.Need, c.Verdict]) -> list[c.Question]:
+        result = decide(run.state, command, verdicts)
+        return list(result.questions) if isinstance(result, c.Needs) else []
+
+    foreseen = find_all(run, lambda verdicts: foresee(run.state, command, verdicts))
+    asked = find_all(run, ask)
+    assert len(foreseen) == wanted
+    assert asked[:wanted] == foreseen
+    if case in ("one", "allow"):
+        assert asked == foreseen

@@ -94,3 +94,31 @@ async def test_fetches_that_were_cancelled_in_a_pause_do_not_let_more_run_side_b
     finally:
         running.cancel()
         await asyncio.wait([running])
+
+
+async def test_a_timer_that_is_told_again_waits_once_until_it_has_come_back():
+    """The timekeeper tells the same one again and again; with thousands that wait for the same, none may look at all others."""
+    back: asyncio.Queue[Any] = asyncio.Queue()
+    counts = asyncio.Event()
+
+    async def store(tenant: str, need: NeedsStore) -> Fetched:
+        await counts.wait()
+        return Fetched(True)
+
+    fetcher = Fetcher({NeedsStore: store}, Cache(1000), back.put_nowait, system)
+    timers = [TimerDue(f"r{number}", "trigger:receive", due) for due in (0.0, 1.0) for number in range(100)]
+    running = asyncio.create_task(fetcher.run())
+    try:
+        for turn in range(2):
+            for message in timers:
+                fetcher.set_aside(message, NeedsStore("cas://x", b"{}"))
+            assert len(fetcher) == 100, turn
+            counts.set()
+            found = [await asyncio.wait_for(back.get(), 10) for _ in range(100)]
+            assert [one.run_id for one in found] == [f"r{number}" for number in range(100)]
+            counts.clear()
+            for message in found:
+                fetcher.handled(message)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

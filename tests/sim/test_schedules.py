@@ -115,13 +115,13 @@ def _open_never_counted_down(patch: pytest.MonkeyPatch) -> None:
 
 def _run_id_from_the_position(patch: pytest.MonkeyPatch) -> None:
     """After the journal went back, what comes again gets the number of something else."""
-    real = triggers._item_of
+    real = triggers.item_of
 
-    def number(d: Decider, box: Mailbox, moment: list[Any], place: int) -> Any:
-        item = real(d, box, moment, place)
+    def number(at: float, box: Mailbox, moment: list[Any], place: int) -> Any:
+        item = real(at, box, moment, place)
         return replace(item, run_id=f"{box.trigger}~t{item.number}")
 
-    patch.setattr(triggers, "_item_of", number)
+    patch.setattr(triggers, "item_of", number)
 
 
 def _backfill_repeats(patch: pytest.MonkeyPatch) -> None:

@@ -5,20 +5,56 @@ Only a shortcut, taken for what comes most often. An answer that is not asked fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from perdure.kernel import commands as c
+from perdure.kernel.facts.trigger_facts import timer_of
 from perdure.kernel.hand_out import MOST_STARTS, Ready, ask_target
 from perdure.kernel.lifecycle import RunState
+from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
-from perdure.kernel.triggers import find_new, fired_item
+from perdure.kernel.triggers import SCHEDULE, ask_moments, find_new, fired_item, item_of
 
 _PUSHES = (c.Deliver, c.Fire)
 
 
-def foresee(state: State, command: c.Command) -> list[c.Question]:
-    """What deciding on a push will ask, where that is as simple as mostly: nothing waits, so its items start at once."""
-    if not isinstance(command, _PUSHES) or state.state is not RunState.RUNNING:
+def foresee(state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict]) -> list[c.Question]:
+    """What deciding will surely ask next, with these answers; nothing more, where the list is empty."""
+    if not state.triggers or state.state is not RunState.RUNNING:
+        return []
+    if isinstance(command, c.FireTimer):
+        return _foresee_moment(state, command, verdicts)
+    return [] if verdicts else _foresee_push(state, command)
+
+
+def _foresee_moment(state: State, command: c.FireTimer, verdicts: Mapping[c.Need, c.Verdict]) -> list[c.Question]:
+    """The one moment that is due, where nothing waits and a run may be open: first which it is, then what it starts."""
+    node = command.timer.partition(":")[2]
+    box = state.triggers.get(node)
+    if box is None or box.kind != SCHEDULE or box.inner or command.timer != timer_of(node):
+        return []
+    question = ask_moments(node, box, command.at)
+    if not verdicts:
+        return [question]
+    verdict = verdicts.get(question.need)
+    if len(verdicts) > 1 or verdict is None or verdict.error is not None or box.waiting or _is_full(box):
+        return []
+    moments = verdict.value["moments"]
+    if len(moments) != 1 or verdict.value.get("more") or moments[0][1] < command.at - box.policy.within:
+        return []
+    item = item_of(command.at, box, moments[0], 1)
+    return [] if item.run_id in box.seen else [ask_target(node, box, Ready((item,), item.run_id))]
+
+
+def _is_full(box: Mailbox) -> bool:
+    return box.policy.overlap != "allow" and len(box.open) >= box.policy.open
+
+
+def _foresee_push(state: State, command: c.Command) -> list[c.Question]:
+    """What comes in is started at once where nothing waits."""
+    if not isinstance(command, _PUSHES):
         return []
     box = state.triggers.get(command.node)
     if box is None or box.inner or box.waiting or box.policy.window is not None or command.revision != box.revision:

@@ -220,6 +220,15 @@ def show(value: Any) -> Any:
     return {"$ref": value.ref} if kind is BlobRef else value
 
 
+def encode_shown(value: Any) -> msgspec.Raw:
+    """What `show` gives, as JSON. Quick where there is nothing to show in another way."""
+    try:
+        encoded = _encoder.encode(value)
+    except HasSegments:
+        encoded = b""
+    return msgspec.Raw(encoded if encoded and _SEALED not in encoded else _encoder.encode(show(value)))
+
+
 def has_refs(value: Any) -> bool:
     """Whether a value holds a blob anywhere. Quick where there is none."""
     try:

@@ -151,11 +151,8 @@ def look(d: Decider, node: str, box: Mailbox) -> float | None:
     """Give every moment after the cursor that is due a fate (rule 56), and say when the next one is due. Moments are found from
     the cursor, never from now."""
     cursor = _moment(box)
-    each = box.policy.catchup == "all"
-    asked = c.MomentsAsked(
-        trigger=box.trigger, spec=box.spec, since=cursor, until=d.at, most=EACH_PAGE if each else PAGE
-    )
-    verdict = ask(d, c.Need("moments", node), asked)
+    question = ask_moments(node, box, d.at)
+    verdict = ask(d, question.need, question.evidence)
     if verdict.error is not None:
         pause(d, "bad_schedule")
         return None
@@ -165,6 +162,13 @@ def look(d: Decider, node: str, box: Mailbox) -> float | None:
     if upto > cursor:
         _receive(d, node, box, _sift(d, node, box, found, more=more), upto)
     return d.at if more else following
+
+
+def ask_moments(node: str, box: Mailbox, at: float) -> c.Question:
+    """The question which moments have come since the cursor."""
+    most = EACH_PAGE if box.policy.catchup == "all" else PAGE
+    asked = c.MomentsAsked(trigger=box.trigger, spec=box.spec, since=_moment(box), until=at, most=most)
+    return c.Question(c.Need("moments", node), asked)
 
 
 def _sift(d: Decider, node: str, box: Mailbox, found: list[list[Any]], *, more: bool) -> list[list[Any]]:
@@ -200,18 +204,19 @@ def _receive(d: Decider, node: str, box: Mailbox, moments: list[list[Any]], curs
     if not moments:
         d.emit(e.TriggerAdvanced, node=node, after=after, cursor=cursor, reason=_EMPTY)
         return
-    items = tuple(_item_of(d, box, moment, place) for place, moment in enumerate(moments, 1))
+    items = tuple(item_of(d.at, box, moment, place) for place, moment in enumerate(moments, 1))
     d.emit(e.TriggerReceived, node=node, after=after, cursor=cursor, revision=box.revision, items=items)
     _arrive(d, node, box, items)
 
 
-def _item_of(d: Decider, box: Mailbox, moment: list[Any], place: int) -> Item:
+def item_of(at: float, box: Mailbox, moment: list[Any], place: int) -> Item:
+    """The item of a moment: that many places behind the last one that was received."""
     nominal, _, previous, following = moment
     return Item(
         number=box.position + place,
         id=f"{nominal:.3f}",
         run_id=run_of_moment(box.trigger, nominal),
-        at=d.at,
+        at=at,
         nominal=nominal,
         previous=previous,
         next=following,

@@ -22,6 +22,14 @@ _ADVANCE = text("append_advance_run")
 _UPDATE = text("append_update_run")
 
 
+_KEPT_IN_ORDER = frozenset({"append_clear_subscription", "append_set_subscription"})
+"""Statements about the same rows: one commit sets what another clears."""
+
+
+def _in_tables(row: tuple[str, tuple[object, ...]]) -> str:
+    return "" if row[0] in _KEPT_IN_ORDER else row[0]
+
+
 class Run:
     """A run as it stands within the transaction. `seen` is the number on its row in the file: the fence."""
 
@@ -240,6 +248,7 @@ class Appender:
             self._connection.executemany(text("append_clear_timer"), cleared)
             self._connection.executemany(text("append_set_timer"), due)
             self._timers.clear()
+        self._rows.sort(key=_in_tables)  # commits of many triggers write the same few kinds of rows in turn
         for name, rows in groupby(self._rows, itemgetter(0)):
             self._connection.executemany(text(name), [row for _, row in rows])
         self._rows.clear()

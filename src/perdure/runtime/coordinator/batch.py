@@ -41,11 +41,13 @@ class Batch:
     def enter(self, message: Message, loaded: Loaded) -> None:
         """Record that the message is being decided on this run."""
         self.runs[message.run_id] = loaded
+        loaded.awaits = False
         self._decided.setdefault(message.run_id, []).append(message)
 
     def take_out(self, message: Message) -> None:
         """Undo the last `enter`: the message could not be decided, and its run has not changed."""
         self._decided[message.run_id].pop()
+        self.runs[message.run_id].awaits = True
 
     def answer(self, asked: Asked, answer: Any) -> None:
         self._answers.append((asked, answer))

@@ -28,6 +28,7 @@ from perdure.kernel.address import Address
 from perdure.kernel.events import UnknownEvent
 from perdure.kernel.state import State
 from perdure.limits import Bounds, Limits
+from perdure.model.garbage import collect_later
 from perdure.nodes.registry import Registry
 from perdure.runtime.coordinator.batch import Answer, Batch
 from perdure.runtime.coordinator.cache import Cache
@@ -336,7 +337,8 @@ class Coordinator:
 
     async def _process(self, messages: list[Message]) -> None:
         batch = Batch(messages, await self._load_missing(messages))
-        await self._decide(batch)
+        with collect_later(len(messages)):
+            await self._decide(batch)
         await self._write(batch)
         self._pace.start()
         for run_id, loaded in batch.runs.items():

@@ -76,6 +76,8 @@ class Fetcher:
         self._clock = clock
         self._wanted: dict[Key, NotAtHand] = {}
         self._waiting: dict[Key, list[Message]] = {}
+        self._timers: dict[Key, set[tuple[str, str]]] = {}
+        """The timers among those that wait: the timekeeper reports the same one again and again."""
         self._queue: deque[Key] = deque()
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
@@ -90,8 +92,11 @@ class Fetcher:
     def set_aside(self, message: Message, need: NotAtHand) -> None:
         key = (need.tenant, need.key)
         waiting = self._waiting.setdefault(key, [])
-        if isinstance(message, TimerDue) and any(_is_same(message, one) for one in waiting):
-            return  # the timekeeper reports the same timer again and again
+        if isinstance(message, TimerDue):
+            timers, timer = self._timers.setdefault(key, set()), (message.run_id, message.timer)
+            if timer in timers:
+                return
+            timers.add(timer)
         self._needs.setdefault(message, []).append(key)
         self._cache.pin(key)
         self._aside.add(message)
@@ -136,6 +141,7 @@ class Fetcher:
             self._cache.add_passing(key, found.content)
         else:
             self._cache.add(key, found.content, found.size)
+        self._timers.pop(key, None)
         for message in self._waiting.pop(key, ()):
             self._aside.discard(message)
             self._put(message)
@@ -156,10 +162,6 @@ class Fetcher:
                 return Fetched(Lost("fetch_failed", f"{type(error).__name__}: {error}"))
             await self._clock.sleep(pause * (0.5 + self._clock.random() / 2))
             pause = min(pause * 2, _LONGEST_PAUSE)
-
-
-def _is_same(timer: TimerDue, other: Message) -> bool:
-    return isinstance(other, TimerDue) and (other.run_id, other.timer) == (timer.run_id, timer.timer)
 
 
 def blob_sources(blobs: BlobStore) -> dict[type[NotAtHand], Source]:

@@ -70,6 +70,7 @@ LARGE_BYTES = 256 * 1024
 class Loaded:
     __slots__ = (
         "_encoded",
+        "awaits",
         "commit_id",
         "durable_seq",
         "effects",
@@ -127,6 +128,8 @@ class Loaded:
         """Rendered `over` lists of maps under way, by node, scope and attempt."""
         self.pins = 0
         """How many tasks of this run are in the dispatcher; while there are any, the run may not leave memory."""
+        self.awaits = False
+        """Whether a message for this run waits for something that is being fetched, and is decided soon."""
         self.inherited = False
         """Whether another process had the run: its attempts may be with workers, and only the transport knows which."""
 

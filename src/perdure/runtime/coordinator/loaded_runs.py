@@ -17,6 +17,10 @@ from perdure.runtime.coordinator.quarantine import Quarantined
 from perdure.runtime.coordinator.room import look, needs_a_look
 from perdure.threads import aside
 
+_SOON = 3
+"""How many times `keep_idle` runs stay in memory that are about to be needed: many triggers that are due at once would else be loaded for
+their moment, for the workflow that it starts, and for the end of the run."""
+
 
 class Memory:
     def __init__(self, journal: Journal, library: Library, blame: Blame, keep_idle: int) -> None:
@@ -30,6 +34,8 @@ class Memory:
         """How many tasks the dispatcher has of each run that was dropped from memory because its commit was refused."""
         self._resting: dict[str, None] = {}
         """Runs in memory that have nothing to do, longest at rest first."""
+        self._awaiting: dict[str, None] = {}
+        """Those that wait for something that is being fetched, or, being triggers, for the end of a run, likewise."""
         self.tenants: set[str] = set()
         """Those whose runs have been in memory."""
 
@@ -72,7 +78,7 @@ class Memory:
     def drop(self, run_id: str) -> None:
         """Forget a run whose state in memory differs from what is durable; its tasks stay with the dispatcher."""
         dropped = self.runs.pop(run_id, None)
-        self._resting.pop(run_id, None)
+        self._wake(run_id)
         if dropped is not None and dropped.pins:
             self._pins[run_id] = dropped.pins
 
@@ -96,18 +102,27 @@ class Memory:
     def rest(self, loaded: Loaded) -> None:
         """Let a run leave memory if it has nothing to do: one that ended, or waits for a person or a time, is safe in
         the journal."""
-        run_id = loaded.state.run_id
-        self.tenants.add(loaded.state.tenant)
-        self._resting.pop(run_id, None)
+        state, run_id = loaded.state, loaded.state.run_id
+        self.tenants.add(state.tenant)
+        self._wake(run_id)
         if loaded.busy:
             return
-        if loaded.state.terminal:
+        if state.terminal:
             self.runs.pop(run_id, None)
-            return
-        self._resting[run_id] = None
-        while len(self._resting) > self._keep_idle:
-            oldest = next(iter(self._resting))
-            del self._resting[oldest]
+        elif loaded.awaits or (state.triggers and any(box.open for box in state.triggers.values())):
+            self._keep(self._awaiting, run_id, _SOON * self._keep_idle)
+        else:
+            self._keep(self._resting, run_id, self._keep_idle)
+
+    def _keep(self, resting: dict[str, None], run_id: str, most: int) -> None:
+        resting[run_id] = None
+        while len(resting) > most:
+            oldest = next(iter(resting))
+            del resting[oldest]
             idle = self.runs.get(oldest)
             if idle is not None and not idle.busy:
                 del self.runs[oldest]
+
+    def _wake(self, run_id: str) -> None:
+        self._resting.pop(run_id, None)
+        self._awaiting.pop(run_id, None)

@@ -81,7 +81,8 @@ class Rulings:
         command = self._renderer.keeper.keep_brought(command, loaded.state.tenant, loaded.room)
         verdicts: dict[c.Need, c.Verdict] = {}
         budget: Budget | None = None
-        questions: Sequence[c.Question] = foresee(loaded.state, command)
+        questions: Sequence[c.Question] = foresee(loaded.state, command, verdicts)
+        foreseen = bool(questions)
         while True:
             for question in questions:
                 if budget is None:
@@ -92,6 +93,9 @@ class Rulings:
                 except NotAtHand as need:
                     need.tenant = command.tenant if isinstance(command, c.Start) else loaded.state.tenant
                     raise
+            if foreseen and (questions := foresee(loaded.state, command, verdicts)):
+                continue
+            foreseen = False
             result = advance(loaded.state, command, verdicts)
             if not isinstance(result, c.Needs):
                 break

@@ -11,7 +11,7 @@ from perdure.journal import TriggerRow
 from perdure.kernel.facts.trigger_facts import timer_of
 from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.mailbox import Mailbox
-from perdure.kernel.segments import show
+from perdure.kernel.segments import encode_shown
 from perdure.kernel.state import State
 from perdure.kernel.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error
@@ -65,7 +65,7 @@ def _state_of(state: State, box: Mailbox) -> str:
 
 
 def _body_of(state: State, box: Mailbox) -> dict[str, Any]:
-    body: dict[str, Any] = {"spec": show(box.spec), "failures": box.failures, "received": box.position}
+    body: dict[str, Any] = {"spec": encode_shown(box.spec), "failures": box.failures, "received": box.position}
     if state.state is RunState.PAUSED:
         body["pauses"] = [{"reason": reason, "by": by} for reason, by in sorted(state.pauses.items())]
     return body
