@@ -84,6 +84,11 @@ def allowed() -> tuple[str, ...] | None:
         return None if _allowed is None else tuple(sorted(_allowed | _named))
 
 
+def are_restricted() -> bool:
+    """Whether a definition may name only some functions here."""
+    return _allowed is not None
+
+
 def find_refusal(reference: str) -> str | None:
     """Why a definition may not name this function; None if it may, or if a worker that has the function must decide."""
     module, colon, _ = reference.partition(":")

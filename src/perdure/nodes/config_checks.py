@@ -181,7 +181,7 @@ def find_refused_functions(ir: IR) -> list[str]:
 def find_refused_call(kind: str, config: Any) -> str | None:
     """Why a task with this rendered config is given to no worker; None if it may be. A name that cannot be read here, as
     a secret or a sealed field, cannot be compared with what is allowed."""
-    if functions.allowed() is None:
+    if not functions.are_restricted():
         return None
     for name in _list_functions(kind, config):
         if not isinstance(name, str):
