@@ -14,6 +14,7 @@ from perdure.api.own_pages import COOKIE
 from perdure.engine import Engine
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import API, SECRET, bearer, mounted, served
+from tests.attack.marks import attack
 from tests.engine.helpers import DEADLINE, until_true, workflow
 
 OWN = {"Origin": "http://127.0.0.1", "X-Perdure-Request": "1"}
@@ -92,6 +93,7 @@ async def test_log_out_deletes_the_row_and_the_cookie_and_a_replay_is_refused(se
     assert {one["principal"] for one in audit} == {"ann"}
 
 
+@attack("X37", "a cookie that was planted before somebody logs in")
 async def test_a_cookie_that_was_there_before_the_login_is_worth_nothing_after_it(server):
     """Fixation: whoever planted the cookie has no part in the session, and the session before it ends."""
     planted = {"Cookie": f"{COOKIE}={'a' * 43}"}
@@ -103,6 +105,7 @@ async def test_a_cookie_that_was_there_before_the_login_is_worth_nothing_after_i
     assert (await server.get("/me", headers=second)).json()["name"] == "bob"
 
 
+@attack("X37", "a second cookie of the name, from another path or domain")
 async def test_two_cookies_of_the_name_are_none(server):
     _, cookie = await log_in(server, (await key(server)).text)
     twice = {"Cookie": f"{COOKIE}={'a' * 43}; {cookie['Cookie']}"}
@@ -161,6 +164,7 @@ async def test_a_credential_in_the_header_works_as_before_whatever_the_cookie_is
     assert await status(server, wrong) == 401
 
 
+@attack("X37", "learn from a failed login which part was wrong")
 async def test_every_failure_has_the_same_answer_and_none_comes_early(server, monkeypatch):
     good, revoked = await key(server), await key(server)
     await archive_of(server.engine).revoke_key("acme", revoked.key.key_id, server.engine.clock.now())
@@ -215,6 +219,7 @@ async def test_a_session_needs_tls_or_this_machine(tmp_path, public_url, host, o
         assert bool(cookie) == (code is None)
 
 
+@attack("X37", "sessions of others, of the same name in another tenant too, seen and ended")
 @pytest.mark.slow
 async def test_people_see_and_end_their_own_sessions_alone(server):
     ann, bob, other = await key(server), await key(server, name="bob"), await key(server, tenant="other")
