@@ -23,6 +23,7 @@ from perdure.nodes import builtin
 from tests.agents.desk import tools
 from tests.agents.test_engine import agent, answer_all
 from tests.agents.test_loop import call, told_in
+from tests.attack.marks import attack
 from tests.engine.helpers import crash, ended, events, opened, output_of, running, start, state_of, workflow
 from tests.engine.test_crash_points import dies_at
 
@@ -114,6 +115,7 @@ AROUND = [
 ]
 
 
+@attack("X15", "an agent that patches its way around an approval")
 @pytest.mark.parametrize("way", range(len(AROUND)))
 async def test_no_patch_of_an_agent_leads_around_an_approval(tmp_path, way):
     """H1: the approval is rejected, and what is behind it does not run, whatever the agent adds."""
@@ -246,6 +248,7 @@ def test_what_the_palette_has_may_be_added(operations):
     assert outside(*operations) == ""
 
 
+@attack("X15", "an agent that adds to its run what its palette does not have, however it is written")
 @pytest.mark.parametrize(
     ("operations", "why"),
     [
