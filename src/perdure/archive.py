@@ -31,7 +31,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from perdure.errors import PerdureError
-from perdure.records import Page, RunRecord
+from perdure.records import LedgerSum, Page, RunRecord
 
 LATEST = "latest"
 """The alias that moves by itself: the highest version. It is never stored."""
@@ -428,6 +428,21 @@ class Archive(Protocol):
 
     async def delete_view(self, tenant: str, owner: str, name: str) -> SavedView | None:
         """Delete it and return it; None if there is none."""
+        ...
+
+    # the ledger, which appends write
+    async def sum_ledger(
+        self,
+        tenant: str,
+        by: Literal["day", "workflow", "model", "tenant"],
+        since: str,
+        until: str,
+        *,
+        workflow: str = "",
+        limit: int = 1000,
+    ) -> list[LedgerSum]:
+        """What a tenant has used from the day `since` to the day before `until`, summed up by what they share, by name. With a
+        `workflow` only that one. A million rows are added up at most, of the first days."""
         ...
 
     # sessions

@@ -52,6 +52,7 @@ from perdure.errors import PerdureError, StoreUnavailable
 from perdure.kernel.run_ids import root_of
 from perdure.leases import Leases
 from perdure.records import TRIGGER_WORKFLOW as TRIGGER_WORKFLOW  # noqa: PLC0414  a word of this port
+from perdure.records import LedgerRow as LedgerRow  # noqa: PLC0414  a word of this port
 from perdure.records import Occurrence as Occurrence  # noqa: PLC0414  a word of this port
 from perdure.records import Page as Page  # noqa: PLC0414  a word of this port
 from perdure.records import RunRecord as RunRecord  # noqa: PLC0414  a word of this port
@@ -199,6 +200,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """(run to tell, body)."""
     notices_consumed: tuple[int, ...] = ()
     """Ids of notices to this run that this commit has taken in; they are deleted."""
+    ledger: tuple[LedgerRow, ...] = ()
+    """What the run has used since its commit before, added up in the same transaction (B2)."""
     command_answers: tuple[tuple[str, bytes], ...] = ()
     """(command id, answer)."""
     idempotency: IdempotencyKey | None = None

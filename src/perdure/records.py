@@ -92,6 +92,45 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class LedgerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has used since its last commit, on one day and of one model: added to what the ledger has (rule 85). The amounts are
+    those of `Usage`, money in millionths."""
+
+    tenant: str
+    day: str
+    """In UTC, as 2026-11-18."""
+    workflow: str
+    model: str = ""
+    input: int = 0
+    cached: int = 0
+    written: int = 0
+    output: int = 0
+    reasoning: int = 0
+    calls: int = 0
+    usd: int = 0
+    unpriced: int = 0
+    """How often something was used whose price is not known, and which `usd` does not hold."""
+    unsettled_calls: int = 0
+    """What of it counts as used because nobody knows whether it happened."""
+    unsettled_usd: int = 0
+
+
+class LedgerSum(msgspec.Struct, frozen=True, kw_only=True):
+    """A sum of rows of the ledger, under the name that they share."""
+
+    name: str
+    input: int = 0
+    cached: int = 0
+    written: int = 0
+    output: int = 0
+    reasoning: int = 0
+    calls: int = 0
+    usd: int = 0
+    unpriced: int = 0
+    unsettled_calls: int = 0
+    unsettled_usd: int = 0
+
+
 class Topic(msgspec.Struct, frozen=True):
     """What of a topic has happened lately, under one key."""
 

@@ -264,6 +264,9 @@ async def test_ids_of_another_tenant_in_queries_bodies_and_cursors_show_nothing(
                 nothing: dict[str, object]
                 nothing = {"total": 0, "capped": False} if "total" in found else {"items": [], "next_cursor": None}
                 nothing |= {"groups": []} if "groups" in found else {}
+                if "by" in found:  # sums, in which nothing of another tenant is counted
+                    assert (found["items"], found["total"]["calls"], found["total"]["usd"]) == ([], 0, 0.0)
+                    continue
                 assert (response.status_code, found) == (200, nothing), (path, parameter)
         page = await call(server, method, path, operation, document, headers=ours, query=_least(operation))
         if page.status_code == 200 and page.headers["content-type"] == "application/json":

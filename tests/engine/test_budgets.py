@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perdure.model.money import Budget, Usage
+from perdure.service import Service
+from perdure.service.errors import Invalid
 from perdure.service.runs.run_usage import usage_of
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, output_of, running, start, state_of, task, until, workflow
@@ -88,3 +90,26 @@ async def test_what_children_use_is_their_parents_too(tmp_path):
         state = await ended(engine)
         assert state.state == "completed"
         assert (state.money.spent.calls, state.money.children.calls, state.money.lent) == (5, 4, Usage())
+
+
+async def test_events_ledger_and_service_say_the_same_and_children_count_once(tmp_path):
+    """Rule 85: a run counts what it used itself, also when its calls have no known end."""
+    inner = workflow(task("c", "calls", args={"count": 2}), name="child")
+    call = {"id": "w", "type": "workflow", "config": {"workflow": "child"}}
+    async with running(tmp_path) as engine:
+        await engine.workflows.register(compiled(inner))
+        await start(engine, workflow(call, task("a", "calls", ["w"], args={"count": 3})))
+        state = await ended(engine)
+        assert (state.state, state.money.spent.calls) == ("completed", 5)
+        system = Service.of_owner(engine, "ann").system
+        found = await system.usage(by="workflow")
+        assert {one["name"]: one["calls"] for one in found["items"]} == {state.workflow: 3, "child": 2}
+        total = found["total"]
+        assert {name: total[name] for name in ("calls", "input", "output", "usd")} == {
+            name: state.money.spent.shown()[name] for name in ("calls", "input", "output", "usd")
+        }
+        assert (total["unsettled"], found["more"]) == ({"calls": 0, "usd": 0.0}, False)
+        assert (await system.usage(by="day", workflow="child"))["total"]["calls"] == 2
+        assert (await system.usage(since="2001-01-01", until="2001-01-02"))["total"]["calls"] == 0
+        with pytest.raises(Invalid, match="is no day"):
+            await system.usage(since="yesterday")

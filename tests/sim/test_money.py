@@ -12,6 +12,7 @@ from perdure.kernel import attempts, edges
 from perdure.kernel.facts import money_facts, node_facts
 from perdure.kernel.state import Activation, State
 from perdure.model.money import NOTHING
+from perdure.runtime.coordinator import loaded
 from perdure.simulation.money_world import MoneyWorld, make_world
 from perdure.simulation.plan import ASKS_FROM, DIVIDED_FROM, MONEY_FROM, make_plan
 
@@ -75,8 +76,21 @@ def count_children_twice(patch: Patch) -> None:
     patch.setattr(wait_facts, "end_loan", end_loan)
 
 
+def count_again_after_a_refusal(patch: Patch) -> None:
+    """A commit brings to the ledger all that the run has used since it was loaded, and not since its last commit."""
+    real = loaded.Loaded.committed
+
+    def committed(self: Any) -> None:
+        before = self.counted
+        real(self)
+        self.counted = before
+
+    patch.setattr(loaded.Loaded, "committed", committed)
+
+
 BUGS: dict[str, tuple[Callable[[Patch], None], set[str]]] = {
     "a call begins without room": (let_all_begin, {"B1"}),
+    "the ledger counts twice": (count_again_after_a_refusal, {"B2"}),
     "a reservation is lost in a crash": (forget_what_died, {"B2"}),
     "what is settled stays set aside": (keep_what_is_settled, {"B3", "rule 82", "R2"}),
     "nobody is let go when there is room": (let_nobody_go, {"rule 82", "R2"}),

@@ -19,6 +19,7 @@ from perdure.api.schemas import general_schemas as s
 from perdure.api.schemas.blob_schemas import BlobPut, BlobStat
 from perdure.api.schemas.overview_schemas import Overview
 from perdure.api.schemas.search_schemas import Found
+from perdure.api.schemas.usage_schemas import TenantUsage
 from perdure.api.schemas.worker_schemas import QueuePage, WorkerPage
 from perdure.service.system import count_workers
 
@@ -53,6 +54,23 @@ async def overview(call: Call, query: Look) -> Any:
     """
     queues = call.service.system.queues
     return await call.site.overviews.read(call.service.tenancy, query.span, lambda: queues().first())
+
+
+class SpentOf(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    by: Annotated[Literal["workflow", "model", "day"], Meta(description="What is added up together.")] = "workflow"
+    since: Annotated[str | None, Meta(description="The first day, in UTC; 30 days ago without it.")] = None
+    until: Annotated[str | None, Meta(description="The last day, in UTC; today without it.")] = None
+    workflow: Annotated[str | None, Meta(description="Only what runs of this workflow used.")] = None
+
+
+@routes.get("/usage", Permission.RUNS_READ, TenantUsage)
+async def spent(call: Call, query: SpentOf) -> Any:
+    """What the runs of the tenant have used: tokens, calls and dollars, by workflow, by model or by day.
+
+    Each run counts what it used itself; what its children used counts for their workflows. The sums stay when runs are deleted.
+    `unsettled` is the part whose calls have no known end: the provider may have charged for them.
+    """
+    return await call.service.system.usage(by=query.by, since=query.since, until=query.until, workflow=query.workflow)
 
 
 @outside.get("/healthz", None, s.Health)

@@ -18,6 +18,7 @@ HELPS = {
     "simulate": "Put a workflow through crashes, duplicates and delays.",
     "runs": "Runs: look at them, and change their course.",
     "approvals": "Approvals: what waits for a person, and the answer.",
+    "cost": "Show what all runs have used: calls, tokens, dollars.",
     "dlq": "Dead letters: nodes parked after they failed.",
     "workflows": "Workflows: what is registered, in which versions, under which names.",
     "triggers": "Triggers: what starts runs by itself.",
@@ -52,6 +53,7 @@ COMMANDS = {
     "simulate": "perdure.cli.simulate:simulate",
     "runs": "perdure.cli.runs:runs",
     "approvals": "perdure.cli.approvals:approvals",
+    "cost": "perdure.cli.tenant_costs:cost",
     "dlq": "perdure.cli.dlq:dlq",
     "workflows": "perdure.cli.workflows:workflows",
     "triggers": "perdure.cli.triggers:triggers",
@@ -76,7 +78,7 @@ COMMANDS = {
 SECTIONS = {
     "Write and check": ("init", "validate", "schema", "graph", "simulate"),
     "Run": ("run", "dev", "serve", "worker", "mcp", "llm-server"),
-    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules", "events"),
+    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules", "events", "cost"),
     "Look after": (
         "doctor",
         "migrate",

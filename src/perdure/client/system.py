@@ -30,6 +30,18 @@ class SystemCalls:
         """What needs a person now, how runs did in this span of time, and the newest of them. It may be a few seconds old."""
         return get("overview", span=span)
 
+    @operation
+    def usage(
+        self,
+        *,
+        by: Literal["workflow", "model", "day"] = "workflow",
+        since: str | None = None,
+        until: str | None = None,
+        workflow: str | None = None,
+    ) -> Call[v.TenantUsage]:
+        """What all runs have used: tokens, calls and dollars, from the day `since` (2026-11-18; 30 days ago) to the day `until`."""
+        return get("usage", by=by, since=since, until=until, workflow=workflow)
+
     @listing
     def node_types(self) -> Call[Page[v.NodeType]]:
         """The node types that workflows can use."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 from perdure.archive import (
     EVERY_ENTRY,
@@ -22,8 +23,8 @@ from perdure.archive import (
 from perdure.errors import NotFound
 from perdure.journals import archive_rows as rows
 from perdure.journals.calls import Calls, first
-from perdure.journals.rows import decode_cursor, page, positional
-from perdure.records import Page, RunRecord
+from perdure.journals.rows import decode_cursor, named, page, positional
+from perdure.records import LedgerSum, Page, RunRecord
 
 
 class ArchiveCalls(Calls):
@@ -146,6 +147,21 @@ class ArchiveCalls(Calls):
     async def delete_view(self, tenant: str, owner: str, name: str) -> SavedView | None:
         found = await self._write("delete_view", {"tenant": tenant, "owner": owner, "name": name})
         return rows.saved_view(found[0]) if found else None
+
+    # -- the ledger
+
+    async def sum_ledger(
+        self,
+        tenant: str,
+        by: Literal["day", "workflow", "model", "tenant"],
+        since: str,
+        until: str,
+        *,
+        workflow: str = "",
+        limit: int = 1000,
+    ) -> list[LedgerSum]:
+        parameters = {"tenant": tenant, "grouping": by, "since": since, "until": until, "workflow": workflow}
+        return await self._read("sum_ledger", {**parameters, "limit": max(limit, 0)}, named(LedgerSum))
 
     # -- sessions
 

@@ -14,6 +14,7 @@ from perdure.kernel.address import Address, parse_task_id
 from perdure.model.problems import Problems
 from perdure.nodes.type_view import trouble_view, type_view
 from perdure.service.pages import listing
+from perdure.service.spent import By, read_spent
 from perdure.service.views import View
 from perdure.transport import WorkerSeen
 
@@ -34,6 +35,12 @@ class System:
     async def me(self) -> View:
         """The caller's own principal and its permissions."""
         return _principal_view(self._principal)
+
+    async def usage(
+        self, *, by: By = "workflow", since: str | None = None, until: str | None = None, workflow: str | None = None
+    ) -> View:
+        """What all runs of the tenant have used."""
+        return await read_spent(self._tenancy, by, since, until, workflow)
 
     async def search(self, q: str, *, limit: int = 8) -> View:
         """Runs whose ids begin so, workflows whose names hold it, and pending approvals whose names hold it; up to `limit` of

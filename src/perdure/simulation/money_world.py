@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from perdure.invariants import money
-from perdure.model.money import Budget
+from perdure.model.money import NOTHING, Budget
 from perdure.outcomes import NotDone
 from perdure.simulation import schedule_world
 from perdure.simulation.ask_world import AskingHandlers, AskWorld
@@ -98,7 +98,19 @@ class MoneyWorld(AskWorld):
                 self.checks.fail("B2", f"run {run_id} has counted {own} calls, and {self.made[run_id]} were made")
             if state.money.reserved:
                 self.checks.fail("B3", f"run {run_id} has ended, and {state.money.reserved} is set aside")
+        self._check_ledger()
         await super()._close()
+
+    def _check_ledger(self) -> None:
+        """B2: the ledger has what the events of all runs say that they used themselves (rule 85)."""
+        whole = NOTHING
+        for run_id in self.store.runs:
+            money = self.checks.fold(run_id).money
+            whole += money.spent - money.children
+        rows = self.store.ledger.values()
+        kept = sum(row.calls for row in rows), sum(row.input + row.output for row in rows)
+        if kept != (whole.calls, whole.tokens):
+            self.checks.fail("B2", f"the ledger has {kept} calls and tokens, the runs have used {whole}")
 
 
 def make_world(plan: Plan, *, tracing: bool = False) -> World:

@@ -16,6 +16,7 @@ from perdure.journal import (
     Definition,
     Exists,
     Fenced,
+    LedgerRow,
     Notice,
     Occurrence,
     RunRecord,
@@ -54,6 +55,7 @@ class Store:
         self.workflows: dict[tuple[str, str], list[WorkflowVersion]] = {}
         self.occurrences: dict[int, Occurrence] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.ledger: dict[tuple[str, str, str, str], LedgerRow] = {}
         self.last_occurrence = 0
         self.last_notice = 0
         self.last_command = 0
@@ -125,6 +127,13 @@ def append(store: Store, commit: Commit, at: float) -> Appended:
     for happened in commit.occurrences:
         if (happened.tenant, happened.topic) in wanted:
             put_occurrence(store, happened)
+    for used in commit.ledger:
+        where = (used.tenant, used.day, used.workflow, used.model)
+        before, after = store.ledger.get(where), used
+        if before is not None:
+            amounts = {one: getattr(before, one) + getattr(used, one) for one in used.__struct_fields__[4:]}
+            after = msgspec.structs.replace(used, **amounts)
+        store.ledger[where] = after
     for notice_id in commit.notices_consumed:
         if notice_id in store.notices and store.notices[notice_id].run_id == run_id:
             del store.notices[notice_id]

@@ -69,6 +69,11 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("consume_link", {**HASH, "approval_id": "a1", "decision": "approve", "now": 1.0}, "links_pkey"),
     ("release_link", {**HASH, "consumed_at": 1.0}, "links_pkey"),
     ("find_view", VIEW, "saved_views_pkey"),
+    (
+        "sum_ledger",
+        {**TENANT, "grouping": "day", "since": "2026-11-01", "until": "2026-12-01", "workflow": "", **LIMIT},
+        "ledger_pkey",
+    ),
     ("list_views", {**TENANT, "owner": "k3", **LIMIT}, "saved_views_pkey"),
     ("delete_view", VIEW, "saved_views_pkey"),
     ("find_session", HASH, "sessions_pkey"),

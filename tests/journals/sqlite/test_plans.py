@@ -178,6 +178,7 @@ PLANS = [
 ]
 
 COUNTED = [
+    ("sum_ledger", {}, "PRIMARY KEY (tenant=? AND day>? AND day<?)"),
     ("list_topics", {}, "INTEGER PRIMARY KEY"),
     ("count_runs", {"tenant": "t"}, "runs_by_tenant (tenant=?)"),
     ("count_runs", {"tenant": "t", "state": "s"}, "runs_by_tenant_state (tenant=? AND state=?)"),
@@ -200,6 +201,7 @@ UNPLANNED = {
     "put_alias",
     "put_alias_move",
     "append_approval",
+    "append_ledger",
     "append_trigger",
     "append_set_subscription",
     "put_occurrence",

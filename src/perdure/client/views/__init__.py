@@ -126,7 +126,7 @@ from perdure.client.views.trigger_views import (
     TriggerPause,
     TriggerTested,
 )
-from perdure.client.views.usage_views import Limits, RunUsage, Usage
+from perdure.client.views.usage_views import Limits, RunUsage, Spent, SpentBy, TenantUsage, Unsettled, Usage
 from perdure.client.views.value_views import Entry, MapItem, NodeInput, Slice, ValueKind
 from perdure.client.views.worker_views import Queue, Worker, WorkerTask
 
@@ -233,8 +233,11 @@ __all__ = [
     "Session",
     "Slice",
     "SlowWorkflow",
+    "Spent",
+    "SpentBy",
     "Step",
     "Stretch",
+    "TenantUsage",
     "ToldMessage",
     "Transcript",
     "Trigger",
@@ -247,6 +250,7 @@ __all__ = [
     "TriggerTested",
     "Turn",
     "TurnCall",
+    "Unsettled",
     "Usage",
     "Validated",
     "ValidatedWith",

@@ -23,6 +23,35 @@ class Usage(TypedDict):
     """False: the price of some of it is not known, and `usd` does not hold it."""
 
 
+class Unsettled(TypedDict):
+    """What counts as used because nobody knows whether it happened."""
+
+    calls: int
+    usd: float
+    """Dollars."""
+
+
+class Spent(Usage):
+    unsettled: Unsettled
+
+
+class SpentBy(Spent):
+    name: str
+    """The workflow, the model or the day; an empty model: steps that name none."""
+
+
+class TenantUsage(TypedDict):
+    by: Literal["workflow", "model", "day"]
+    since: str
+    """The first day, in UTC, and ..."""
+    until: str
+    """... the last one."""
+    items: list[SpentBy]
+    total: Spent
+    more: bool
+    """Whether there are more than 1,000 items; the total counts them all."""
+
+
 class Limits(TypedDict):
     """What may be used; what is not there is not limited."""
 

@@ -25,6 +25,7 @@ from perdure.journal import (
     Exists,
     Fenced,
     InvalidCommit,
+    LedgerRow,
     OutcomeUnknown,
     Subscription,
     TriggerRow,
@@ -244,6 +245,7 @@ _SECTIONS = {
     "answer": ("commit", "command_id", "body"),
     "consume": ("commit", "run_id", "notice_id"),
     "notice": ("commit", "partition", "run_id", "from_run_id", "body"),
+    "ledger": ("commit", *LedgerRow.__struct_fields__),
     "occurrence": ("commit", "tenant", "topic", "key", "id", "at", "body"),
 }
 
@@ -282,6 +284,8 @@ def _collect(rest: dict[str, list[tuple[Any, ...]]], number: int, commit: Commit
             add("subscribe", ((*_subscribed(one), commit.row.partition) for one in places.values()))
     if commit.occurrences:
         add("occurrence", (msgspec.structs.astuple(one)[1:] for one in commit.occurrences))
+    if commit.ledger:
+        add("ledger", map(msgspec.structs.astuple, commit.ledger))
     if commit.command_answers:
         add("answer", dict(reversed(commit.command_answers)).items())  # the first answer stands
     if commit.notices_consumed:

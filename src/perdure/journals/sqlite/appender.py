@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
+import msgspec
+
 from perdure.journal import Accepted, Appended, Commit, Conflict, Exists, Fenced, IdempotencyKey, partition_of
 from perdure.journals.sqlite.statements import text
 
@@ -227,6 +229,8 @@ class Appender:
         for happened in commit.occurrences:
             named = (happened.tenant, happened.topic, happened.key, happened.id)
             self._add("append_occurrence", (*named, happened.at, happened.body, *named[:2]))
+        for used in commit.ledger:
+            self._add("append_ledger", msgspec.structs.astuple(used))
         for notice_id in commit.notices_consumed:
             self._add("append_consume_notice", (notice_id, commit.run_id))
         for run_id, body in commit.notices:

@@ -43,6 +43,7 @@ from perdure.runtime.coordinator.projections import (
     dead_letter_row,
     is_parked,
     letter_id,
+    list_used,
     resolve_letter,
     row_of,
 )
@@ -72,6 +73,7 @@ class Loaded:
         "_encoded",
         "awaits",
         "commit_id",
+        "counted",
         "durable_seq",
         "effects",
         "events",
@@ -126,6 +128,8 @@ class Loaded:
         """The pending letters of items that could start no run."""
         self.over: dict[tuple[str, tuple[int, ...], int], list[Any]] = {}
         """Rendered `over` lists of maps under way, by node, scope and attempt."""
+        self.counted = state.money
+        """What the run had used when the ledger was written last."""
         self.pins = 0
         """How many tasks of this run are in the dispatcher; while there are any, the run may not leave memory."""
         self.awaits = False
@@ -205,6 +209,9 @@ class Loaded:
             if before or state.triggers
             else (),
             occurrences=tuple(self.occurrences),
+            ledger=list_used(state, self.counted, self.events[-1].at)
+            if self.events and state.money is not self.counted
+            else (),
             notices=tuple(self.notices),
             notices_consumed=tuple(self.notices_consumed),
             incarnation=incarnation,
@@ -224,6 +231,7 @@ class Loaded:
         """Forget what the last commit wrote, now that it is durable."""
         state = self.state
         self.durable_seq = state.seq
+        self.counted = state.money
         self.events.clear()
         self.effects.clear()
         self.timers.clear()

@@ -7,17 +7,21 @@ the doctor compares them, and its repair derives them again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import msgspec
 
-from perdure.journal import ApprovalRow, DeadLetterRow, RunRow
+from perdure.journal import ApprovalRow, DeadLetterRow, LedgerRow, RunRow
 from perdure.kernel import events as e
 from perdure.kernel.address import Address
 from perdure.kernel.child_runs import list_left, waits_for_child
 from perdure.kernel.lifecycle import OPEN, TERMINAL, NodeState, RunState
 from perdure.kernel.segments import show
 from perdure.kernel.state import Activation, State
+from perdure.kernel.values import Money
+from perdure.model.money import AMOUNTS, NOTHING
 
 N = NodeState
 
@@ -173,3 +177,26 @@ def _undoing(state: State) -> int:
         return 0
     undo = state.activations[state.plan[-1]].undo
     return int(undo is not None and undo.state in ("queued", "running"))
+
+
+def list_used(state: State, before: Money, at: float) -> tuple[LedgerRow, ...]:
+    """What the run itself has used since it had used `before`, by model: what its children use is in rows of their own (rule 85)."""
+    now, day = state.money, day_of(at)
+    if now.models is before.models:
+        return ()
+    found: list[LedgerRow] = []
+    about: dict[str, Any] = {"tenant": state.tenant, "day": day, "workflow": state.workflow}
+    for model, usage in now.models.items():
+        new = usage - before.models.get(model, NOTHING)
+        amounts = {name: getattr(new, name) for name in AMOUNTS}
+        unpriced = int(not usage.priced and usage != before.models.get(model))
+        if any(amounts.values()) or unpriced:
+            found.append(LedgerRow(**about, model=model, **amounts, unpriced=unpriced))
+    if lost := now.unsettled - before.unsettled:
+        found.append(LedgerRow(**about, unsettled_calls=lost.calls, unsettled_usd=lost.usd))
+    return tuple(found)
+
+
+def day_of(at: float) -> str:
+    """The day of a moment in UTC, as the ledger has it."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
