@@ -10,7 +10,8 @@ Chunks have numbers from 1 on, without gap, in each port of an edition. What is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -36,6 +37,13 @@ class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     """The ports that have readers."""
+    restart: Literal["anew", "repeat", "checkpoint"] = "anew"
+    edition: int = 0
+    """The edition to go on with; 0: the attempt begins its own."""
+    parts: tuple[Part, ...] = ()
+    """What is stored of it."""
+    checks: tuple[tuple[str, int, int], ...] = ()
+    """What the first chunks of a port came to, as readers have kept it: port, number, chain."""
 
 
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,6 +62,10 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     after: int = 0
     """How far an earlier attempt has read it for its checkpoint."""
     error: str = ""
+    repeats: bool = False
+    """Whether it must be noted what its chunks come to (`link`)."""
+    chain: int = 0
+    """What those up to `after` came to."""
 
 
 class Flowing(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,11 +82,22 @@ class Flowed(msgspec.Struct, frozen=True, omit_defaults=True):
 
     opened: tuple[str, ...] = ()
     kept: Part | None = None
-    cursors: dict[str, tuple[int, int]] | None = None
+    chain: int = 0
+    """What the chunks up to there came to, of a node that repeats itself."""
+    cursors: dict[str, tuple[int, ...]] | None = None
+    covered: tuple[tuple[int, Part], ...] = ()
+    """With a checkpoint: the pieces of its own stream that it covers, each with the number behind which it begins."""
     ended: tuple[PortEnd, ...] = ()
     parts: tuple[Part, ...] = ()
     waits: bool = False
     """Nothing has come for long: what has ended is to be told again."""
+
+
+def link(chain: int, bodies: Iterable[bytes]) -> int:
+    """What the chunks up to these come to, from what those before them did: the same only if all are the same."""
+    for body in bodies:
+        chain = zlib.crc32(body, zlib.crc32(b"\n", chain))
+    return chain
 
 
 class Chunks(msgspec.Struct, frozen=True):
@@ -147,13 +170,28 @@ class Readable(Protocol):
 
 
 class Streams(Protocol):
-    async def append(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> int:
-        """Add chunks, of which the first has this number. Returns the number that is expected next: a lower one than sent says
-        what is missing. Raises Superseded."""
+    async def append(
+        self,
+        stream: Name,
+        edition: int,
+        first: int,
+        bodies: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        chain: int | None = None,
+    ) -> int:
+        """Add chunks, of which the first has this number; with what those before it came to, where that counts. Returns the
+        number that is expected next: a lower one than sent says what is missing. Raises Superseded, also for an attempt before the
+        last that has said its number."""
         ...
 
-    async def keep(self, stream: Name, edition: int, part: Part) -> None:
-        """Hold no longer what is stored in this piece."""
+    async def claim(self, stream: Name, edition: int, attempt: int) -> tuple[int, int]:
+        """Let this attempt go on with an edition, and none before it. Returns the number that is expected next, and what the chunks
+        before it came to. Raises Superseded."""
+        ...
+
+    async def keep(self, stream: Name, edition: int, part: Part, chain: int = 0) -> None:
+        """Hold no longer what is stored in this piece. With what the chunks up to its end came to, where that counts."""
         ...
 
     async def read(self, stream: Name, edition: int, reader: str, after: int) -> Chunks | Kept | Over:

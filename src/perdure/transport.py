@@ -339,15 +339,16 @@ def _is_choice(names: Sequence[str]) -> bool:
 
 
 def _is_flow(flow: Flowed) -> bool:
-    parts = flow.parts if flow.kept is None else (flow.kept, *flow.parts)
-    if max(len(flow.opened), len(flow.ended), len(flow.cursors or ())) > MOST_CHOSEN or len(parts) > MOST_PARTS:
+    parts = (*flow.parts, *(part for _, part in flow.covered), *((flow.kept,) if flow.kept is not None else ()))
+    cursors = [] if flow.cursors is None else [*flow.cursors.values()]
+    is_odd = any(not 2 <= len(cursor) <= 3 for cursor in cursors)
+    if is_odd or max(len(flow.opened), len(flow.ended), len(cursors)) > MOST_CHOSEN or len(parts) > MOST_PARTS:
         return False
-    numbers = [n for part in parts for n in (part.upto, part.size)] + [
-        n for end in flow.ended for n in (end.chunks, end.size)
-    ]
-    numbers += [n for cursor in (flow.cursors or {}).values() for n in cursor]
-    texts = [*flow.opened, *(flow.cursors or ()), *(part.ref for part in parts), *(part.port for part in parts)]
-    texts += [end.port for end in flow.ended]
+    numbers = [flow.chain, *(after for after, _ in flow.covered), *(n for cursor in cursors for n in cursor)]
+    numbers += [n for part in parts for n in (part.upto, part.size)]
+    numbers += [n for end in flow.ended for n in (end.chunks, end.size)]
+    texts = [*flow.opened, *(flow.cursors or ()), *(end.port for end in flow.ended)]
+    texts += [text for part in parts for text in (part.ref, part.port)]
     return all(0 <= n <= LARGEST_NUMBER for n in numbers) and all(
         len(t) <= LONGEST_REF and "\0" not in t for t in texts
     )

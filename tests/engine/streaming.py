@@ -218,3 +218,86 @@ async def keep_adding(numbers: perdure.Stream[int], ctx: perdure.Context) -> int
         if numbers.position % 5 == 0:
             await ctx.checkpoint(total)
     return total
+
+
+async def repeat_count(n: int, ctx: perdure.Context, pause: int = 3, seconds: float = 0.0) -> AsyncIterator[int]:
+    """Count, the same whenever it is asked."""
+    begun.append((ctx.node, ctx.attempt))
+    for number in range(1, n + 1):
+        if number % pause == 0:
+            await asyncio.sleep(seconds)
+        yield number
+
+
+async def repeat_and_fail(n: int, ctx: perdure.Context, after: int, lies: bool = False) -> AsyncIterator[int]:
+    """Count, and break off once when a reader has read so many; then count again, or something else."""
+    for number in range(1, n + 1):
+        yield number + (1000 if lies and ctx.attempt > 1 and number == after // 2 else 0)
+        if ctx.attempt == 1 and number == after:
+            await gate_of(f"read {ctx.run_id}").wait()
+            raise RuntimeError("the first time")
+
+
+async def repeat_and_stop(n: int, ctx: perdure.Context) -> AsyncIterator[int]:
+    """Count, break off once it was read, and yield less the second time."""
+    begun.append((ctx.run_id, ctx.attempt))
+    which = sum(run_id == ctx.run_id for run_id, _ in begun)
+    for number in range(1, 3 if which == 2 else n + 1):
+        yield number
+    if ctx.attempt == 1:
+        await gate_of(f"read {ctx.run_id}").wait()
+        raise RuntimeError("the first time")
+
+
+async def add_to(numbers: perdure.Stream[int], ctx: perdure.Context, until: int) -> int:
+    """Add up, and tell the producer when so many were read."""
+    total = 0
+    async for number in numbers:
+        total += number
+        if numbers.position == until:
+            gate_of(f"read {ctx.run_id}").set()
+    return total
+
+
+async def go_on(
+    n: int, ctx: perdure.Context, every: int = 4, pause: float = 0.0, fails: int = 0
+) -> AsyncIterator[list[int]]:
+    """Count behind the last checkpoint, and say with each number which execution says it."""
+    execution = next(executions)
+    for number in range((ctx.last_checkpoint or 0) + 1, n + 1):
+        if number % 3 == 0:
+            await asyncio.sleep(pause)
+        yield [execution, number]
+        if number % every == 0:
+            await ctx.checkpoint(number)
+        if number == fails and ctx.attempt == 1:
+            raise RuntimeError("the first time")
+
+
+def go_on_in_thread(n: int, ctx: perdure.Context, every: int = 4, fails: int = 0) -> Iterator[list[int]]:
+    for number in range((ctx.last_checkpoint or 0) + 1, n + 1):
+        yield [ctx.attempt, number]
+        if number % every == 0:
+            ctx.checkpoint(number)
+        if number == fails and ctx.attempt == 1:
+            raise RuntimeError("the first time")
+
+
+async def add_in_order(numbers: perdure.Stream[list[int]], ctx: perdure.Context) -> int:
+    """Add up numbers that come in order, whoever says them, and keep the sum with every fifth one."""
+    said, total = ctx.last_checkpoint or (0, 0)
+    async for _, number in numbers:
+        if number != said + 1 or numbers.position != number:
+            raise perdure.Abort(f"number {number} at {numbers.position}, after {said}")
+        said, total = number, total + number
+        if number % 5 == 0:
+            await ctx.checkpoint([said, total])
+    return total
+
+
+async def double_in_turn(numbers: perdure.Stream[int], ctx: perdure.Context) -> AsyncIterator[list[int]]:
+    """Read and yield, and keep how far it is, so that another attempt goes on there."""
+    async for number in numbers:
+        yield [ctx.attempt, number]
+        if number % 7 == 0:
+            await ctx.checkpoint(number)

@@ -222,3 +222,89 @@ async def _check(folder: Folder) -> None:
         assert found.state == "completed"
     finally:
         await engine.close()
+
+
+# -- streams that go on ------------------------------------------------------------------------------------------------
+
+AGAIN = {"max_attempts": 4, "backoff_ms": 1}
+
+
+async def test_a_producer_that_repeats_itself_goes_on_and_its_reader_does_not_notice(tmp_path):
+    nodes = (
+        node("a", "repeat_and_fail", args={"n": 50, "after": 20}, retry=AGAIN, stream={"restart": "repeat"}),
+        node("b", "add_to", args={"until": 20}),
+    )
+    state = await run(tmp_path, *nodes, edges=[flow("a", "b.numbers")])
+    assert outputs(state) == {"a": list(range(1, 51)), "b": 1275}
+    assert (state.find("a").flow.edition, state.find("a").flow.by, state.find("b").attempt) == (1, 2, 1)
+
+
+@pytest.mark.parametrize("lies", ["repeat_and_fail", "repeat_and_stop"])
+async def test_one_that_does_not_repeat_itself_begins_anew_with_its_readers(tmp_path, lies):
+    args = {"n": 20, "after": 20, "lies": True} if lies == "repeat_and_fail" else {"n": 20}
+    nodes = (
+        node("a", lies, args=args, retry=AGAIN, stream={"restart": "repeat"}),
+        node("b", "add_to", args={"until": 20}),
+    )
+    state = await run(tmp_path, *nodes, edges=[flow("a", "b.numbers")])
+    assert outputs(state)["b"] == (210 + 1000 if lies == "repeat_and_fail" else 210)
+    assert (state.find("a").flow.edition, state.find("a").failures, state.find("b").attempt) == (3, 1, 2)
+
+
+async def test_what_was_kept_in_pieces_is_compared_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(outflow, "PART_BYTES", 20)
+    nodes = (
+        node("a", "repeat_and_fail", args={"n": 90, "after": 60}, retry=AGAIN, stream={"restart": "repeat"}),
+        node("b", "add_to", args={"until": 60}),
+    )
+    state = await run(tmp_path, *nodes, edges=[flow("a", "b.numbers")])
+    assert outputs(state) == {"a": list(range(1, 91)), "b": 4095}
+    assert state.find("b").attempt == 1
+
+
+@pytest.mark.parametrize("collect", ["list", "count", "last"])
+@pytest.mark.parametrize("goes_on", ["go_on", "go_on_in_thread"])
+async def test_a_producer_goes_on_from_its_checkpoint(tmp_path, goes_on, collect):
+    stream = {"restart": "checkpoint", "collect": collect}
+    nodes = (
+        node("a", goes_on, args={"n": 30, "fails": 18}, retry=AGAIN, stream=stream),
+        node("b", "add_in_order"),
+    )
+    state = await run(tmp_path, *nodes, edges=[flow("a", "b.numbers")])
+    found = outputs(state)
+    assert found["b"] == 465
+    said = found["a"] if collect != "list" else [number for _, number in found["a"]]
+    assert {"list": list(range(1, 31)), "count": 30}.get(collect, found["a"]) == said
+    assert (state.find("a").flow.edition, state.find("a").flow.by, state.find("b").attempt) == (1, 2, 1)
+    assert collect != "last" or said[1] == 30
+
+
+async def test_pieces_of_many_checkpoints_are_put_together(tmp_path):
+    nodes = (
+        node("a", "go_on", args={"n": 300, "every": 1}, stream={"restart": "checkpoint", "collect": "count"}),
+        node("b", "add_in_order"),
+    )
+    state = await run(tmp_path, *nodes, edges=[flow("a", "b.numbers")])
+    assert outputs(state) == {"a": 300, "b": 45_150}
+    assert len(state.find("a").flow.parts) <= 12
+
+
+async def test_a_stage_that_goes_on_begins_anew_with_what_it_reads(tmp_path):
+    """G16: what it has yielded was made of what is over."""
+    retry = {"max_attempts": 3, "backoff_ms": 1}
+    nodes = (
+        node("a", "fails_once", args={"n": 40}, retry=retry),
+        node("b", "double_in_turn", stream={"restart": "checkpoint", "collect": "count"}),
+        node("c", "add_and_tell"),
+        node("d", "add_in_order"),
+    )
+    edges = [flow("a", "b.numbers"), flow("a", "c.numbers"), flow("b", "d.numbers")]
+    state = await run(tmp_path, *nodes, edges=edges)
+    assert outputs(state)["d"] == 820
+    assert state.find("b").flow.edition > 1
+
+
+async def test_a_checkpoint_of_one_that_repeats_itself_is_refused(tmp_path):
+    nodes = (node("a", "go_on", args={"n": 9}, stream={"restart": "repeat"}),)
+    state = await run(tmp_path, *nodes, edges=[])
+    assert (state.error.code, "restart: checkpoint" in state.error.message) == ("bad_checkpoint", True)

@@ -59,7 +59,7 @@ CASES: dict[str, Any] = {
     "reads_open_stream": workflow(
         _a, node("b", config={"function": "f:g", "args": {"x": "{{ a }}"}}), edges=[{"from": "a", "to": "b.y"}]
     ),
-    "stream_not_built": workflow(node("a", stream={"restart": "repeat"})),
+    "stream_not_built": workflow(node("a", stream={}, isolation="process")),
     "loop_without_maximum": workflow(node("a", loop={"condition": "output.again"})),
     "loop_not_dominated": workflow(_a, _b, node("z"), node("x", "b", loop=again("z"))),
     "loops_overlap": workflow(

@@ -30,6 +30,7 @@ def test_every_code_in_the_source_is_in_the_table():
     for file in SOURCE.glob("*.py"):
         text = file.read_text()
         used |= set(re.findall(r"(?:error|warning)\(\s*\"(\w+)\"", text))
+        used |= set(re.findall(r"yield\s*\(?\s*\"(\w+)\",\s*f\"", text))
         used |= set(re.findall(r"_refuse\(\s*event,\s*\"(\w+)\"", text))
         used |= set(re.findall(r"Problem\(\"\", None, None, \"(\w+)\"", text))
     assert used == set(CODES)

@@ -53,7 +53,7 @@ def test_an_edge_that_enters_no_port_is_refused():
 @pytest.mark.parametrize(
     ("stream", "code"),
     [
-        ({"restart": "checkpoint"}, "stream_not_built"),
+        ({"restart": "sometimes"}, "wrong_value"),
         ({"collect": "all"}, "wrong_value"),
         ({"buffer": "1 byte"}, "wrong_value"),
         ({"buffer": "1KiB"}, "wrong_value"),

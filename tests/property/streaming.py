@@ -8,9 +8,11 @@ from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
+from perdure.kernel.flows import find_open
 from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.state import Activation
 from perdure.kernel.stream_readers import find_unread, sources
-from perdure.kernel.values import Part, PortEnd
+from perdure.kernel.values import Error, Part, PortEnd
 from perdure.model import compile_definition
 from perdure.model.ir import IR, Node
 from tests.property import graphs
@@ -30,10 +32,12 @@ def add_streams(random: Random, definition: graphs.Definition, ir: IR) -> tuple[
         changed = copy.deepcopy(definition)
         edge = {"from": known[first].id, "to": f"{known[second].id}.{random.choice('xy')}"}
         changed.setdefault("edges", []).append(edge)
-        if random.random() < 0.2:
-            for node in changed["nodes"]:
-                if node["id"] == known[second].id:
-                    node["stream"] = {"early": True}
+        restart = random.choice(("anew", "anew", "repeat", "checkpoint"))
+        for node in changed["nodes"]:
+            if node["id"] == known[second].id and random.random() < 0.2:
+                node["stream"] = {**node.get("stream", {}), "early": True}
+            if node["id"] == known[first].id:
+                node["stream"] = {**node.get("stream", {}), "restart": restart}
         found = compile_definition(copy.deepcopy(changed)).ir
         if found is not None:
             definition, ir = changed, found
@@ -58,7 +62,7 @@ class Streaming(Walk):
         for activation in self.state.activations.values():
             at_work = activation.state in (N.QUEUED, N.RUNNING)
             for edge, source in sources(self.state, activation) if at_work else ():
-                cursor = (activation.cursors or {}).get(self.state.name(edge.source))
+                cursor = (activation.cursors or {}).get(f"{self.state.name(edge.source)}.out")
                 if cursor is not None and source.flow is not None:
                     assert cursor[0] == source.flow.edition, "a checkpoint outlives its edition (F6)"
 
@@ -89,15 +93,43 @@ class Streaming(Walk):
             self.do(c.OpenStream(**where, ports=("out",)))
         elif chance < 0.4:
             self.do(c.KeepStream(**where, part=Part("out", self.random.randint(1, 9), REF, 1)))
+        elif chance < 0.41:
+            self.do(c.TellStreams(**where))
+        elif chance < 0.43:
+            self.do(c.Fail(**where, error=Error("stream_diverged", "another chunk")))
         else:
             activation = self.state.locate(task)
-            cursors = {
-                self.state.name(edge.source): (0 if source.flow is None else source.flow.edition, 1)
-                for edge, source in (sources(self.state, activation) if activation is not None else ())
-            }
-            current = activation is not None and activation.attempt == task.attempt
-            if current:
-                self.do(c.Checkpoint(**where, data={"n": 1}, number=self.random.randint(1, 9), cursors=cursors))
+            if activation is not None and activation.attempt == task.attempt:
+                number = activation.checkpoints + self.random.randint(0, 2)
+                covers: dict[str, Any] = {
+                    "cursors": self._cursors(activation),
+                    "kept": self._covered(activation, task.attempt),
+                }
+                self.do(c.Checkpoint(**where, data={"n": 1}, number=number, **covers))
+
+    def _cursors(self, activation: Activation) -> dict[str, tuple[int, ...]]:
+        """What a worker may have read: of a source that goes on from its checkpoints, what they cover."""
+        found: dict[str, tuple[int, ...]] = {}
+        for edge, source in sources(self.state, activation):
+            flow, spec = source.flow, self.state.pinned(source).stream
+            most = max((part.upto for part in flow.parts), default=0) if flow is not None else 0
+            if spec is not None and spec.restart == "checkpoint" and flow is not None and flow.state == "open":
+                number = self.random.randint(0, most)
+            else:
+                number = 1
+            found[f"{self.state.name(edge.source)}.out"] = (0 if flow is None else flow.edition, number)
+        return found
+
+    def _covered(self, activation: Activation, attempt: int) -> tuple[tuple[int, Part], ...]:
+        flow, spec = find_open(self.state, activation, attempt), self.state.pinned(activation).stream
+        if flow is None or spec is None or spec.restart != "checkpoint":
+            return ()
+        before = [part.upto for part in flow.parts]
+        last = before[-1] if before else 0
+        if last >= 8:
+            return ()
+        after = self.random.choice([0, *before])  # it may be put together with pieces before it
+        return ((after, Part("out", self.random.randint(last + 1, 8), REF, 1)),)
 
     def succeed(self, where: dict[str, Any], definition: Node) -> None:
         task: Address = where["address"]
@@ -106,5 +138,6 @@ class Streaming(Walk):
             super().succeed(where, definition)
             return
         said = self.healing or self.random.random() < 0.9
-        ended = (PortEnd("out", 9, 1),) if said else ()
-        self.do(c.Complete(**where, output={"n": 1}, ended=ended, parts=(Part("out", 9, REF, 1),) if said else ()))
+        short = 1 if not self.healing and self.random.random() < 0.1 else 9
+        ended = (PortEnd("out", short, 1),) if said else ()
+        self.do(c.Complete(**where, output={"n": 1}, ended=ended, parts=(Part("out", short, REF, 1),) if said else ()))

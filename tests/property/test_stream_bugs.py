@@ -12,6 +12,7 @@ import pytest
 from perdure.kernel import attempts, flows, outcomes, stream_readers
 from perdure.kernel.edges import resolve
 from perdure.kernel.facts import stream_facts
+from perdure.kernel.stream_readers import is_lasting
 from tests.property import graphs
 from tests.property.streaming import Streaming
 from tests.sim.planting import swapped
@@ -40,7 +41,27 @@ def _accept_void(state: Any, activation: Any, command: Any, success: bool) -> st
         activation.suspended = kept
 
 
+def _goes_on(d: Any, source: Any) -> None:
+    """What is made of an edition that is over goes on, because its own node goes on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flows, "_break_off", lambda d, activation, edition: None)
+        stop_readers(d, source)
+
+
+def _keep_alone(d: Any, activation: Any, command: Any) -> bool:
+    """The pieces in the append, and the state that was to come with them in none."""
+    keep_pieces(d, activation, command)
+    return False
+
+
+def _only_anew(d: Any) -> Any:
+    return [found for found in find_broken(d) if not is_lasting(d.state, found[0])]
+
+
 objection = attempts._objection
+stop_readers = flows._stop_readers
+keep_pieces = attempts._keep_pieces
+find_broken = flows._find_broken
 
 BUGS: dict[str, tuple[str, list[tuple[Any, Callable[..., Any]]]]] = {
     "an edge counts when its stream opens, and again with the outcome": (
@@ -58,6 +79,10 @@ BUGS: dict[str, tuple[str, list[tuple[Any, Callable[..., Any]]]]] = {
     "an outcome is made of a piece of a stream": ("F4", [(stream_readers.find_unread, _nothing)]),
     "a reader begins before there is anything to read": ("62", [(stream_readers.is_fed, lambda state, reader: True)]),
     "a stream is open after the end of its run": ("F10 F2 J4", [(flows.close_all, _nothing)]),
+    "what was made of an edition goes on when that is over (G16)": ("F2 F6 G16", [(stop_readers, _goes_on)]),
+    "pieces are shown, and what they are covered by is not kept": ("F6", [(keep_pieces, _keep_alone)]),
+    "a stream ends before what was kept of it": ("F5 F3", [(flows._find_short, _nothing)]),
+    "one that has failed for good goes on": ("F2 F10", [(flows._find_broken, _only_anew)]),
 }
 
 
@@ -90,7 +115,10 @@ class _Patched:
 
 def _walk(seed: int) -> None:
     """A walk in which nearly everything that happens is about streams."""
-    nodes = [{"id": name, "type": "task", "config": {"function": "m:f"}} for name in "abcd"]
+    random = Random(seed)
+    restarts = {name: {"restart": random.choice(("anew", "repeat", "checkpoint"))} for name in "ab"}
+    config = {"function": "m:f"}
+    nodes = [{"id": name, "type": "task", "config": config, "stream": restarts.get(name, {})} for name in "abcd"]
     edges = [{"from": "a", "to": "b.x"}, {"from": "b", "to": "c.x"}, {"from": "a", "to": "d.x"}]
     definition = {"name": "walk", "nodes": nodes, "edges": edges}
     walk = Streaming(Random(seed), definition, graphs.compile_graph(definition), faults=0.5)

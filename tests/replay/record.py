@@ -401,6 +401,37 @@ def stream_that_breaks_off_and_begins_anew() -> Run:
 
 
 @scenario
+def streams_that_go_on() -> Run:
+    edges = [{"from": "a", "to": "b.words"}, {"from": "b", "to": "d.words"}]
+    goes_on, repeats = {"restart": "checkpoint"}, {"restart": "repeat"}
+    run = start(node("a", stream=repeats), node("b", stream=goes_on), node("d"), node("z", "d"), edges=edges)
+
+    def tell(kind: Any, name: str, **fields: Any) -> None:
+        run.do(kind(at=run.now, address=run.state.address(run.get(name)), **fields))
+
+    ref = "sha256:" + "a" * 64
+    tell(c.OpenStream, "a", ports=("out",))
+    tell(c.OpenStream, "b", ports=("out",))
+    tell(c.KeepStream, "a", part=Part("out", 40, ref, 9000), chain=77)
+    for number, (after, upto) in enumerate(((0, 10), (0, 20), (20, 25)), 1):
+        kept = ((after, Part("out", upto, ref, 10)),)
+        tell(c.Checkpoint, "b", data={"n": upto}, number=number, cursors={"a.out.words": (1, upto, 5)}, kept=kept)
+    run.lapse("a")
+    run.lapse("b")
+    tell(c.TellStreams, "b")
+    tell(c.OpenStream, "a", ports=("out",))
+    tell(c.OpenStream, "b", ports=("out",))
+    tell(c.Fail, "a", error=Error("stream_diverged", "another chunk"))
+    tell(c.OpenStream, "a", ports=("out",))
+    tell(c.OpenStream, "b", ports=("out",))
+    for name in "ab":
+        tell(c.Complete, name, ended=(PortEnd("out", 41, 9001),), parts=(Part("out", 41, ref, 9001),))
+    run.complete("d")
+    run.complete("z")
+    return run
+
+
+@scenario
 def children_that_fail_and_succeed() -> Run:
     inner: dict[str, Any] = {"type": "workflow", "config": {"workflow": "inner"}}
     run = start({"id": "w", **inner, "retry": {"max_attempts": 2, "jitter": False}}, node("z", "w"))

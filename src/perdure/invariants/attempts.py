@@ -260,6 +260,8 @@ def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
         act.checkpointed = (event.attempt, event.number)
     if event.step and event.step in act.steps:
         model.blame("V9", f"step {event.step!r} of {act.place} has a result, and gets another one")
+    if not event.step:
+        editions.checkpointed(model, act, event)
     if event.step:
         act.steps |= {event.step}
         act.begun -= {event.step}

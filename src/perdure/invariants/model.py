@@ -115,6 +115,14 @@ class Act(msgspec.Struct, kw_only=True):
     open_since: int = 0
     edition: int = 0
     """The last edition of its stream."""
+    streamer: int = 0
+    """The attempt that streams it."""
+    kept: dict[str, int] = {}
+    """How much of that edition is stored, by port. Never changed in place."""
+    chains: dict[tuple[str, int], int] = {}
+    """What its chunks came to, by port and number, where that was said. Never changed in place."""
+    cursors: dict[str, tuple[int, ...]] = {}
+    """How far the streams it reads were read for what it has kept. Never changed in place."""
     stream: str = ""
     """Whether that is open, or how it was closed."""
     led: bool = False
@@ -233,6 +241,10 @@ class Model:
         """Activations whose stream has ended in this append."""
         self.patching = ("", "")
         """The node that has patched its run in the event before, and the ask that this was."""
+        self.covered: set[Key] = set()
+        """Those of which pieces were kept in this append, and no checkpoint yet."""
+        self.breaking: set[Key] = set()
+        """Those whose own stream was made of an edition that was closed in this append."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:

@@ -114,6 +114,8 @@ def checkpoint(d: Decider, command: c.Checkpoint) -> None:
         return
     if command.step and command.step in steps_of(activation.checkpoint):
         return
+    if command.kept and not _keep_pieces(d, activation, command):
+        return
     if command.step in activation.asks:
         message = f"{command.step} is the name of an ask: only its answer becomes that step"
         fail_attempt(d, activation, Error("bad_step", message), retryable=False)
@@ -130,6 +132,16 @@ def checkpoint(d: Decider, command: c.Checkpoint) -> None:
     d.emit_for(e.NodeCheckpointed, activation, **fields, **spent)
     if size and (error := check_bytes(d, activation) or too_much(d, activation)) is not None:
         fail_for_good(d, activation, error)  # whatever state the run is in: the attempt would go on keeping more
+
+
+def _keep_pieces(d: Decider, activation: Activation, command: c.Checkpoint) -> bool:
+    """Note the pieces of its own stream that a checkpoint covers, in the same append (rule 63). False where it covers none."""
+    flow, spec = flows.find_open(d.state, activation, command.address.attempt), d.state.pinned(activation).stream
+    if flow is None or spec is None or spec.restart != "checkpoint" or command.step:
+        return False
+    for after, part in command.kept:
+        d.emit_for(e.StreamKept, activation, edition=flow.edition, part=part, after=after, version=2)
+    return True
 
 
 def begin_step(d: Decider, command: c.BeginStep) -> None:
@@ -182,6 +194,9 @@ def complete(d: Decider, command: c.Complete) -> None:
     found = fence(d, command, success=problem is None)
     if found is None:
         return
+    if problem is not None and flows.has_diverged(d, found, problem):
+        _begin_anew(d, found, command, problem)
+        return
     if problem is not None:
         fail_attempt(d, found, problem)
         return
@@ -226,6 +241,8 @@ def fail(d: Decider, command: c.Fail) -> None:
         put_off(d, found, command.error)
     elif found is not None and found.begun_steps and not command.not_done:
         park(d, found, command.error)  # what became of a step is unknown, and it is not done again by itself (rule 81)
+    elif found is not None and d.state.streaming and flows.has_diverged(d, found, command.error):
+        _begin_anew(d, found, command, command.error)
     elif found is not None:
         fail_attempt(
             d,
@@ -235,6 +252,12 @@ def fail(d: Decider, command: c.Fail) -> None:
             retry_after=command.retry_after,
             certain=not found.begun or (command.not_done and _has_begun(found, command)),
         )
+
+
+def _begin_anew(d: Decider, activation: Activation, command: c.NodeCommand, error: Error) -> None:
+    """End an attempt that did not repeat what was yielded before it: the next one begins an edition of its own (rule 63)."""
+    flows.begin_anew(d, activation, error)
+    lapse(d, c.Lapse(at=command.at, address=command.address, reason="handed_back"))
 
 
 def _has_begun(activation: Activation, command: c.Fail) -> bool:

@@ -86,7 +86,9 @@ class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     size: int = 0
     usage: Usage | None = None
     """What the step used. None, for a step that something is reserved for: all of that (rule 83)."""
-    cursors: dict[str, tuple[int, int]] | None = None
+    cursors: dict[str, tuple[int, ...]] | None = None
+    kept: tuple[tuple[int, Part], ...] = ()
+    """Of a stream that goes on from its checkpoints: the pieces that this one covers, each with the number behind which it begins."""
 
 
 class OpenStream(NodeCommand, frozen=True, kw_only=True):
@@ -103,6 +105,7 @@ class TellStreams(NodeCommand, frozen=True, kw_only=True):
 
 class KeepStream(NodeCommand, frozen=True, kw_only=True):
     part: Part
+    chain: int = 0
 
 
 class BeginStep(NodeCommand, frozen=True, kw_only=True):

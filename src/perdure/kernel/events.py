@@ -120,8 +120,9 @@ class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpoin
     """The signal that is the answer to the ask of this name, and is consumed by it. Version 2 is an answer (rule 78)."""
     usage: Usage | None = None
     """What the step used, which takes the place of what was reserved for it (rule 83); in version 3 only."""
-    cursors: dict[str, tuple[int, int]] | None = None
-    """How far the streams it reads were read for this data: edition and number, by node and port (rule 66); in version 4 only."""
+    cursors: dict[str, tuple[int, ...]] | None = None
+    """How far the streams it reads were read for this data: edition and number, by node and port (rule 66); in version 4 only.
+    A third number is what the chunks came to, of a stream that repeats itself."""
 
 
 class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
@@ -367,7 +368,9 @@ class ItemFailed(NodeEvent, frozen=True, kw_only=True, tag="item.failed"):
 
 
 class StreamOpened(NodeEvent, frozen=True, kw_only=True, tag="stream.opened"):
-    VERSION: ClassVar[int] = 2
+    """Version 3: the attempt goes on with an edition of one before it."""
+
+    VERSION: ClassVar[int] = 3
     edition: int = 0
     ports: tuple[str, ...] = ()
     writer: str = ""
@@ -377,12 +380,19 @@ class StreamOpened(NodeEvent, frozen=True, kw_only=True, tag="stream.opened"):
 class StreamKept(NodeEvent, frozen=True, kw_only=True, tag="stream.kept"):
     """A piece of an open stream is stored, and need not be held elsewhere."""
 
+    VERSION: ClassVar[int] = 2
     edition: int
     part: Part
+    after: int = -1
+    """The number behind which the piece begins: those of its port behind that are in it. Given with a checkpoint."""
+    chain: int = 0
+    """What the chunks up to its last one came to, of a node that repeats itself."""
 
 
 class StreamClosed(NodeEvent, frozen=True, kw_only=True, tag="stream.closed"):
-    VERSION: ClassVar[int] = 2
+    """Version 3: what its attempts kept as their own data is over as well."""
+
+    VERSION: ClassVar[int] = 3
     edition: int = 0
     reason: Literal["end", "failed", "cancelled", "restart"] = "end"
     ports: tuple[PortEnd, ...] = ()
@@ -391,6 +401,8 @@ class StreamClosed(NodeEvent, frozen=True, kw_only=True, tag="stream.closed"):
     """With reason `end`: all of it, stored."""
     stops: bool = False
     """Whether its readers were stopped, to begin anew with the next edition (rule 63)."""
+    error: Error | None = None
+    """With reason `restart`: what was found wrong with an edition that might have gone on."""
 
 
 class LimitReached(Event, frozen=True, kw_only=True, tag="limit.reached"):

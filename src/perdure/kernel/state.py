@@ -131,7 +131,7 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The state the activation was in when the run ended; a retry goes on from there."""
     flow: Flow | None = None
     """The last edition of its stream, if its handler ever yielded."""
-    cursors: dict[str, tuple[int, int]] | None = None
+    cursors: dict[str, tuple[int, ...]] | None = None
     """How far the streams it reads were read for the data of its checkpoint. Never changed in place."""
 
     @property

@@ -12,17 +12,21 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider
-from perdure.kernel.flows import closings
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.dispatches import hold_back
+from perdure.kernel.flows import closings, find_open
+from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.outcomes import fail_attempt
-from perdure.kernel.stream_readers import sources
+from perdure.kernel.stream_readers import is_made, sources
 from perdure.kernel.values import Error
 
 
 def open_stream(d: Decider, command: c.OpenStream) -> None:
     """Open the stream of an attempt that has begun to yield: its readers may begin (rule 61)."""
     activation = fence(d, command)
-    if activation is None or d.state.streams.get(activation.node) == command.address.attempt:
+    if activation is None:
+        return
+    edition, flow = d.state.streams.get(activation.node), activation.flow
+    if edition is not None and flow is not None and flow.by == command.address.attempt:
         return
     if d.state.pinned(activation).effect == "at_most_once" and not activation.begun:
         return  # it may not have begun without leave (rule 33)
@@ -37,25 +41,39 @@ def open_stream(d: Decider, command: c.OpenStream) -> None:
         return
     if activation.state is NodeState.QUEUED:  # from here on it is known to have begun: it is not sent again, but lapses
         d.emit_for(e.NodeStarted, activation, worker=command.worker)
-    about: dict[str, Any] = {"ports": command.ports, "writer": command.writer, "version": 2}
-    d.emit_for(e.StreamOpened, activation, edition=command.address.attempt, **about)
+    about: dict[str, Any] = {"ports": command.ports, "writer": command.writer}
+    if edition is None:
+        d.emit_for(e.StreamOpened, activation, edition=command.address.attempt, **about, version=2)
+    else:  # it goes on with what an attempt before it has begun (rule 63)
+        d.emit_for(e.StreamOpened, activation, edition=edition, **about, version=3)
 
 
 def keep_stream(d: Decider, command: c.KeepStream) -> None:
     """Note that a piece of an open stream is stored, once."""
     activation = fence(d, command)
-    if activation is None or activation.flow is None or d.state.streams.get(activation.node) != command.address.attempt:
+    flow = None if activation is None else find_open(d.state, activation, command.address.attempt)
+    if activation is None or flow is None:
         return
-    part = command.part
-    before = max((one.upto for one in activation.flow.parts if one.port == part.port), default=0)
+    spec, part = d.state.pinned(activation).stream, command.part
+    if spec is not None and spec.restart == "checkpoint":
+        return  # what no checkpoint covers, no reader sees
+    before = max((one.upto for one in flow.parts if one.port == part.port), default=0)
     if part.upto > before:
-        d.emit_for(e.StreamKept, activation, edition=command.address.attempt, part=part)
+        chained: dict[str, Any] = {"chain": command.chain, "version": 2} if command.chain else {}
+        d.emit_for(e.StreamKept, activation, edition=flow.edition, part=part, **chained)
 
 
 def tell_again(d: Decider, command: c.TellStreams) -> None:
-    """Tell a reader again which of its streams are over."""
+    """Tell a reader again which of its streams are over. Where one goes on and nobody is at work on it, the reader is put
+    aside: it may have the very place that its source waits for."""
     activation = fence(d, command)
     if activation is None:
+        return
+    idle = any(s.node in d.state.streams and not is_made(d.state, s) for _, s in sources(d.state, activation))
+    risky = d.state.pinned(activation).effect == "at_most_once" and activation.begun
+    if idle and not risky and d.state.state in (RunState.RUNNING, RunState.PAUSED):
+        d.stop(activation)
+        hold_back(d, [activation], "stream")
         return
     names = {d.state.name(source.node) for _, source in sources(d.state, activation)}
     for effect in closings(d.state):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perdure.kernel.lifecycle import ENDED, ERROR, TAKEN
+from perdure.kernel.lifecycle import ENDED, ERROR, TAKEN, NodeState
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import with_data
 from perdure.model.ir import Edge
@@ -35,9 +35,32 @@ def readers(state: State, source: Activation) -> Iterator[Activation]:
             yield found
 
 
+def is_lasting(state: State, source: Activation) -> bool:
+    """Whether what it has yielded counts also when an attempt of it breaks off: the next one goes on with the same edition."""
+    spec = state.pinned(source).stream
+    return spec is not None and spec.restart != "anew"
+
+
+def find_covered(state: State, source: Activation) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """How far each port of an open edition was read for what readers have kept: edition, number and what the chunks came to."""
+    name = state.name(source.node)
+    for reader in readers(state, source):
+        for cursor, found in (reader.cursors or {}).items():
+            node, _, rest = cursor.partition(".")
+            if node == name and source.flow is not None and found[0] == source.flow.edition:
+                yield rest.partition(".")[0], found
+
+
 def is_fed(state: State, reader: Activation) -> bool:
-    """Whether each stream that the activation reads is open, or over."""
-    return all(source.node in state.streams or source.state in ENDED for _, source in sources(state, reader))
+    """Whether each stream that the activation reads is being made, or over."""
+    return all(is_made(state, source) or source.state in ENDED for _, source in sources(state, reader))
+
+
+def is_made(state: State, source: Activation) -> bool:
+    """Whether an attempt is at work on its stream. One that goes on may be open while nobody is."""
+    flow = source.flow
+    at_work = source.state in (NodeState.QUEUED, NodeState.RUNNING)
+    return source.node in state.streams and at_work and flow is not None and flow.by == source.attempt
 
 
 def find_unread(state: State, reader: Activation) -> Activation | None:
@@ -54,7 +77,7 @@ def forget_old(state: State, reader: Activation) -> None:
         state.name(source.node): 0 if source.flow is None else source.flow.edition
         for _, source in sources(state, reader)
     }
-    if any(now.get(name.partition(".")[0]) != edition for name, (edition, _) in (reader.cursors or {}).items()):
+    if any(now.get(name.partition(".")[0]) != cursor[0] for name, cursor in (reader.cursors or {}).items()):
         forget(reader)
 
 

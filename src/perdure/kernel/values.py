@@ -260,3 +260,11 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     ends: tuple[PortEnd, ...] = ()
     writer: str = ""
     """The execution that streams, while it is open."""
+    attempt: int = 0
+    """The attempt that streams, where it goes on with the edition of one before it."""
+    chains: dict[str, int] = {}
+    """What the chunks up to the last piece of a port came to, of a node that repeats itself (rule 63)."""
+
+    @property
+    def by(self) -> int:
+        return self.attempt or self.edition

@@ -124,6 +124,7 @@ class Stream(msgspec.Struct, frozen=True, omit_defaults=True):
     buffer: int = 8 * 1024 * 1024  # how many bytes its slowest reader may be behind before it waits
     early: bool = False  # it may end before the streams it reads
     ports: tuple[str, ...] = ()  # besides `out`
+    restart: Literal["anew", "repeat", "checkpoint"] = "anew"  # what counts of an attempt that breaks off
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -35,11 +35,6 @@ def read_stream(fields: Fields) -> dict[str, Any] | None:
     if inner is None:
         return None
     restart = inner.choice("restart", _RESTARTS)
-    if restart in ("repeat", "checkpoint"):
-        message = (
-            f"restart: {restart} of {what} is not built yet; leave it out, and a stream that breaks off begins anew"
-        )
-        inner.error("stream_not_built", "restart", message)
     ports = inner.texts("ports") or []
     for port in ports:
         if not _PORT.match(port):
@@ -53,8 +48,10 @@ def read_stream(fields: Fields) -> dict[str, Any] | None:
         "buffer": _read_size(inner, "buffer"),
         "early": inner.flag("early"),
         "ports": [port for port in ports if port != OUT],
+        "restart": restart,
     }
     defaults: dict[str, Any] = {"collect": _DEFAULTS.collect, "buffer": _DEFAULTS.buffer, "early": False, "ports": []}
+    defaults["restart"] = _DEFAULTS.restart
     return {key: value for key, value in found.items() if value is not None and value != defaults[key]}
 
 

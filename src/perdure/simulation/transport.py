@@ -8,7 +8,7 @@ and everything it holds can vanish. With an embedded engine the broker lives and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.clock import Clock
@@ -64,6 +64,7 @@ class Broker(LocalTransport):
         """Which coordinator received each result last, where there are several, and when."""
         self._topics: dict[str, list[Callable[[str], None]]] = {}
         self.streams = LocalStreams(clock)
+        self.asks_again = False
 
     async def wake(self, topic: str, said: str) -> None:
         for handler in list(self._topics.get(topic, ())):
@@ -82,6 +83,11 @@ class Broker(LocalTransport):
             self._queues[name].waiters = queue.waiters  # waiting workers go on waiting
         self._results.clear()
         self._unacknowledged.clear()
+        for checkpoint in self._checkpoints.values():
+            if not checkpoint.done():
+                checkpoint.set_exception(TransportUnavailable("everything is lost"))
+                checkpoint.exception()  # who still waits reports again
+        self._checkpoints.clear()
         self._begin_requests.clear()
         self._workers.clear()
         self.strays.clear()
@@ -137,12 +143,33 @@ class Broker(LocalTransport):
     def _partition(self, run_id: str) -> int:
         return partition_of(run_id, self.partition_count)
 
+    def make_durable(self) -> None:
+        """Let a checkpoint be reported only once it is kept, as every deployment has it."""
+        self._durable_checkpoints = self.asks_again = True
+
     async def report(self, results: Sequence[Result]) -> None:
+        reporting = super().report(results)
+        if self.asks_again:
+            reporting = self._report_until_heard(reporting, results)
         try:
-            await super().report(results)
+            await reporting
         finally:
             if self.partitions:
                 _wake_all(self._receivers)
+
+    async def _report_until_heard(self, reporting: Coroutine[Any, Any, None], results: Sequence[Result]) -> None:
+        """The word that a checkpoint is kept may be lost: then its result is delivered again."""
+        task = asyncio.ensure_future(reporting)
+        try:
+            while not (await asyncio.wait([task], timeout=STALE_SECONDS))[0]:
+                for receipt, delivery in list(self._unacknowledged.items()):
+                    if any(delivery.result is one for one in results):
+                        del self._unacknowledged[receipt]
+                        self._results.append(delivery)
+                _wake_all(self._receivers)
+        finally:
+            task.cancel()
+        task.result()
 
     async def receive_for(self, link: SimTransport, limit: int) -> list[Delivery]:
         while True:
@@ -434,9 +461,11 @@ class SimTransport:
             case "transport_full":
                 raise TransportFull("injected: none of these was taken")
             case "transport_lose":
+                self._miss_answer(name, messages)
                 return
             case "transport_hold_back":
                 world.later(world.random.random() * 60, f"{name} arrives late", lambda: send(list(messages)))
+                self._miss_answer(name, messages)
                 return
             case "transport_duplicate" | "transport_late_duplicate":
                 seconds = world.random.random() * (2 if fault == "transport_duplicate" else 600)
@@ -447,6 +476,12 @@ class SimTransport:
                 world.later(seconds, f"{name} arrives again", again)
                 fault = None
         await self._do(name, fault, send, (messages,))
+
+    def _miss_answer(self, name: str, messages: Sequence[Any]) -> None:
+        """Where who reports waits until a checkpoint is kept, one that was lost is reported again."""
+        waits = name == "report" and self._broker.asks_again
+        if waits and any(result.kind == "checkpointed" for result in messages):
+            raise TransportUnavailable("injected: nobody said that it is kept")
 
     async def _call(self, name: str, operation: Any, *arguments: Any) -> Any:
         fault = self._draw(name)

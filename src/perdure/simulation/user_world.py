@@ -100,6 +100,8 @@ def rough_plan(setting: Setting, seed: int) -> Plan:
 class UserWorld(UserStage):
     def __init__(self, setting: Setting, plan: Plan, *, tracing: bool = False) -> None:
         super().__init__(setting, plan, tracing=tracing)
+        if any(ir.streams for ir in setting.workflows):  # what covers a stream must be kept before it is shown
+            self.broker.make_durable()
         self.registry = Player(self, setting.stubs, setting.real).registry(setting.workflows)
         self.people = self.users = People(self, setting.stubs, setting.signals)
         self.begins_at = EPOCH

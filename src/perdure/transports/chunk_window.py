@@ -78,9 +78,18 @@ class ShownStreams(LocalStreams):
         self._begun = asyncio.Event()
         self._looking = 0
 
-    async def append(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> int:
+    async def append(
+        self,
+        stream: Name,
+        edition: int,
+        first: int,
+        bodies: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        chain: int | None = None,
+    ) -> int:
         self._begun.set()
-        return await super().append(stream, edition, first, bodies)
+        return await super().append(stream, edition, first, bodies, attempt=attempt, chain=chain)
 
     async def show(self) -> None:
         """Let others look in, from the first chunk on, for as long as this is not cancelled."""

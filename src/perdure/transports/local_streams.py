@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from perdure.clock import Clock, system
-from perdure.streams import Behind, Chunks, Kept, Name, Over, Part, Superseded
+from perdure.streams import Behind, Chunks, Kept, Name, Over, Part, Superseded, link
 
 MOST_CHUNKS = 256
 """Chunks that one read gives."""
@@ -18,10 +18,26 @@ MOST_CHUNKS = 256
 class _Edition:
     """One edition of one stream."""
 
-    __slots__ = ("base", "edition", "over", "parts", "readers", "restarted", "sizes", "tail", "total")
+    __slots__ = (
+        "attempt",
+        "base",
+        "chain",
+        "edition",
+        "over",
+        "parts",
+        "readers",
+        "restarted",
+        "sizes",
+        "tail",
+        "total",
+    )
 
     def __init__(self, edition: int) -> None:
         self.edition = edition
+        self.attempt = 0
+        """The last attempt that went on with it."""
+        self.chain = 0
+        """What all chunks so far came to."""
         self.base = 1
         """The number of the first chunk of the tail."""
         self.tail: list[bytes] = []
@@ -51,20 +67,37 @@ class LocalStreams:
         self._runs: dict[str, dict[str, _Edition]] = {}
         self._waiting: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
-    async def append(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> int:
-        held = self._get(stream, edition)
+    async def append(
+        self,
+        stream: Name,
+        edition: int,
+        first: int,
+        bodies: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        chain: int | None = None,
+    ) -> int:
+        held = self._get(stream, edition, attempt)
         known = held.next - first
         if known >= 0:  # what is sent again is dropped by its number; behind a gap nothing is taken
             new = bodies[known:]
+            if chain is not None and new:
+                held.chain = link(chain, bodies)
             held.tail += new
             held.total += sum(map(len, new))
             self._wake(stream)
         return held.next
 
-    async def keep(self, stream: Name, edition: int, part: Part) -> None:
+    async def claim(self, stream: Name, edition: int, attempt: int) -> tuple[int, int]:
+        held = self._get(stream, edition, attempt)
+        return held.next, held.chain
+
+    async def keep(self, stream: Name, edition: int, part: Part, chain: int = 0) -> None:
         held = self._get(stream, edition)
         count = part.upto + 1 - held.base
         if count > 0:
+            if part.upto >= held.next:
+                held.chain = chain
             held.sizes += part.size
             held.total = max(held.total, held.sizes)
             held.parts.append((part, held.sizes))
@@ -148,14 +181,15 @@ class LocalStreams:
         held = self._runs.setdefault(stream[0], {})[stream[1]] = _Edition(edition)
         return held
 
-    def _get(self, stream: Name, edition: int) -> _Edition:
+    def _get(self, stream: Name, edition: int, attempt: int = 0) -> _Edition:
         """The edition, begun where it is not there. Raises Superseded."""
         held = self._find(stream)
         if held is None or held.edition < edition:
             held = self._put(stream, edition)
             self._wake(stream)
-        if held.edition > edition or held.restarted:
+        if held.edition > edition or held.restarted or (attempt and attempt < held.attempt):
             raise Superseded
+        held.attempt = max(held.attempt, attempt)
         return held
 
     async def _changed(self, stream: Name) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel.values import Part
-from perdure.streams import Behind, Chunks, Kept, Over, Streams, Superseded, stream_name
+from perdure.streams import Behind, Chunks, Kept, Over, Streams, Superseded, link, stream_name
 from tests.conformance.streams.adapters import Store
 
 NAME = stream_name("run", "a", "out")
@@ -176,3 +176,54 @@ async def test_drop_forgets_a_run_and_no_other(store: Store):
     await store.streams.drop("run")
     assert await store.streams.append(NAME, 1, 2, bodies(2)) == 1
     assert await store.streams.append(other, 1, 2, bodies(2)) == 3
+
+
+# -- who goes on -------------------------------------------------------------------------------------------------------
+
+
+async def append(store: Store, attempt: int, first: int, *numbers: int) -> int:
+    chain = link(0, bodies(*range(1, first)))
+    return await store.streams.append(NAME, 1, first, bodies(*numbers), attempt=attempt, chain=chain)
+
+
+async def test_claim_says_what_is_there_and_what_it_came_to(store: Store):
+    assert await store.streams.claim(NAME, 1, 1) == (1, 0)
+    await append(store, 1, 1, 1, 2, 3)
+    await append(store, 1, 2, 2, 3, 4)
+    assert await store.streams.claim(NAME, 1, 2) == (5, link(0, bodies(1, 2, 3, 4)))
+    assert await append(store, 2, 5, 5) == 6
+    assert await store.streams.claim(NAME, 1, 2) == (6, link(0, bodies(1, 2, 3, 4, 5)))
+    assert await read(store.streams, 0) == Chunks(1, bodies(1, 2, 3, 4, 5))
+
+
+async def test_an_attempt_before_the_one_that_goes_on_is_refused(store: Store):
+    await append(store, 1, 1, 1, 2)
+    await store.streams.claim(NAME, 1, 2)
+    with pytest.raises(Superseded):
+        await append(store, 1, 3, 3)
+    with pytest.raises(Superseded):
+        await store.streams.claim(NAME, 1, 1)
+    assert await append(store, 2, 3, 3) == 4
+
+
+async def test_what_is_kept_says_what_it_came_to_where_all_else_is_lost(store: Store):
+    part, come_to = Part("out", 3, "sha256:x", 3), link(0, bodies(1, 2, 3))
+    await append(store, 1, 1, 1, 2, 3, 4)
+    store.forget()
+    await store.streams.keep(NAME, 1, part, come_to)
+    assert await store.streams.claim(NAME, 1, 2) == (4, come_to)
+
+
+async def test_another_edition_forgets_who_went_on_with_the_one_before(store: Store):
+    await store.streams.claim(NAME, 1, 2)
+    assert await store.streams.claim(NAME, 3, 3) == (1, 0)
+    with pytest.raises(Superseded):
+        await store.streams.claim(NAME, 1, 2)
+    with pytest.raises(Superseded):
+        await read(store.streams, 0, edition=1)
+
+
+async def test_many_chunks_in_portions_come_to_the_same(store: Store):
+    many = [b'"%d%s"' % (number, b"x" * 999) for number in range(3000)]
+    assert await store.streams.append(NAME, 1, 1, many, attempt=1, chain=0) == 3001
+    assert await store.streams.claim(NAME, 1, 2) == (3001, link(0, many))

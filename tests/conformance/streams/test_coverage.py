@@ -17,5 +17,5 @@ def test_no_case_is_skipped_for_anyone():
 
 def test_every_operation_of_the_port_has_a_case():
     operations = operations_of(Streams)
-    assert sorted(operations) == ["append", "behind", "close", "drop", "keep", "leave", "progress", "read"]
+    assert sorted(operations) == ["append", "behind", "claim", "close", "drop", "keep", "leave", "progress", "read"]
     SUITE.check_named(operations)

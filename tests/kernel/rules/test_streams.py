@@ -573,3 +573,197 @@ def test_rule_64_a_reader_that_waits_is_told_again_what_has_ended():
     told = run._command(c.TellStreams, "b", (), None)
     assert told.events == ()
     assert [(effect.address.node, effect.reason) for effect in told.effects] == [("a", "end")]
+
+
+# -- 63: what goes on --------------------------------------------------------------------------------------------------
+
+REPEATS, CHECKPOINTS = {"restart": "repeat"}, {"restart": "checkpoint"}
+
+
+@pytest.mark.parametrize("stream", [REPEATS, CHECKPOINTS])
+def test_rule_63_an_edition_that_goes_on_outlives_its_attempt_and_its_readers_notice_nothing(stream):
+    run = start(node("a", stream=stream), node("b"), edges=flow("a b"))
+    opens(run)
+    run.begin("b")
+    lapses(run)
+    assert (run.state_of("a"), run.state_of("b"), run.events("stream.closed")) == ("queued", "running", [])
+    opens(run, attempt=2, writer="two")
+    assert [(one.edition, one.attempt, one.version) for one in run.events("stream.opened")] == [(1, 1, 2), (1, 2, 3)]
+    ends(run, attempt=2, writer="two")
+    assert (run.state_of("a"), run.get("a").flow.edition, run.get("a").flow.by) == ("completed", 1, 2)
+    run.complete("b")
+    assert run.state.state == "completed"
+
+
+def test_rule_63_who_waits_for_what_nobody_makes_is_put_aside_and_keeps_what_it_has():
+    run = start(node("a", stream=REPEATS), node("b"), edges=flow("a b"))
+    opens(run)
+    run.begin("b")
+    run._command(c.Checkpoint, "b", (), None, data=1, number=1, cursors={"a.out.x": (1, 5, 77)})
+    run._command(c.TellStreams, "b", (), None)
+    assert run.state_of("b") == "running"
+    lapses(run)
+    run._command(c.TellStreams, "b", (), None)
+    assert (run.state_of("b"), run.get("b").reason, run.get("b").crashes) == ("held", "stream", 0)
+    assert [stop.address.node for stop in effects(run, fx.Stop)] == ["b"]
+    opens(run, attempt=2)
+    assert (run.state_of("b"), run.get("b").checkpoint["data"], run.get("b").failures) == ("queued", 1, 0)
+
+
+def test_rule_63_an_effect_that_has_begun_is_not_put_aside():
+    run = start(node("a", stream=REPEATS), node("b", effect="at_most_once"), edges=flow("a b"))
+    opens(run)
+    run.begin("b", ask="w")
+    lapses(run)
+    run._command(c.TellStreams, "b", (), None)
+    assert run.state_of("b") == "running"
+
+
+def test_rule_63_a_late_success_of_the_attempt_before_ends_the_edition_it_made():
+    run = start(node("a", stream=REPEATS), node("b"), edges=flow("a b"))
+    opens(run, writer="one")
+    lapses(run)
+    ends(run, attempt=1, writer="one")
+    assert (run.state_of("a"), run.get("a").flow.by) == ("completed", 1)
+
+
+def test_rule_63_no_late_success_counts_of_what_made_an_edition_that_is_over():
+    """G17: PROTOCOL 16 does not hold for it."""
+    run = start(node("a"), node("b", stream=CHECKPOINTS), node("d"), edges=flow("a b", "b d"))
+    opens(run, "a")
+    opens(run, "b")
+    lapses(run, "a")
+    opens(run, "a", attempt=2)
+    ends(run, "a", attempt=2)
+    ends(run, "b", attempt=1)
+    assert (run.state_of("b"), run.state_of("d")) == ("queued", "held")
+    assert run.events("result.ignored")[-1].node == "b"
+
+
+@pytest.mark.parametrize("stream", [REPEATS, CHECKPOINTS])
+def test_rule_63_what_is_made_of_an_edition_that_is_over_is_over_whatever_it_says(stream):
+    """G16."""
+    run = start(node("a"), node("b", stream=stream), node("d"), edges=flow("a b", "b d"))
+    opens(run, "a")
+    opens(run, "b")
+    lapses(run, "a")
+    assert [run.state_of(name) for name in "abd"] == ["queued", "held", "held"]
+    assert [(one.node, one.reason) for one in run.events("stream.closed")] == [("a", "restart"), ("b", "restart")]
+    opens(run, "a", attempt=2)
+    opens(run, "b", attempt=2)
+    assert run.get("b").flow.edition == 2
+
+
+def covers(run, upto, after=0, *, number, **fields):
+    kept = ((after, Part("out", upto, REF, 1)),)
+    run._command(c.Checkpoint, "a", (), None, data={"at": upto}, number=number, kept=kept, **fields)
+
+
+def test_rule_63_a_checkpoint_and_the_pieces_it_covers_are_one_append():
+    run = start(node("a", stream=CHECKPOINTS), node("b"), edges=flow("a b"))
+    opens(run)
+    covers(run, 4, number=1)
+    assert [event.type for event in run.journal[-2:]] == ["stream.kept", "node.checkpointed"]
+    covers(run, 4, number=1)
+    assert len(run.events("stream.kept")) == 1
+    covers(run, 9, after=0, number=2)
+    assert [part.upto for part in run.get("a").flow.parts] == [9]
+    covers(run, 12, after=9, number=3)
+    assert [part.upto for part in run.get("a").flow.parts] == [9, 12]
+    lapses(run)
+    assert (run.get("a").checkpoint["data"], run.get("a").flow.parts[-1].upto) == ({"at": 12}, 12)
+
+
+def test_rule_63_pieces_that_no_checkpoint_covers_are_not_kept():
+    run = start(node("a", stream=CHECKPOINTS), node("b"), edges=flow("a b"))
+    opens(run)
+    run._command(c.KeepStream, "a", (), None, part=Part("out", 4, REF, 1))
+    assert run.events("stream.kept") == []
+
+
+def test_rule_63_a_checkpoint_is_not_kept_without_its_pieces():
+    run = start(node("a", stream=CHECKPOINTS), node("b"), edges=flow("a b"))
+    covers(run, 4, number=1)  # nothing is open: the pieces can be of nothing
+    assert (run.events("node.checkpointed"), run.get("a").checkpoint) == ([], None)
+
+
+@pytest.mark.parametrize("stream", [{}, CHECKPOINTS])
+def test_rule_63_what_a_producer_kept_dies_with_its_edition(stream):
+    run = start(node("a", retry=1, stream=stream), node("b"), edges=flow("a b"))
+    opens(run)
+    run._command(c.Checkpoint, "a", (), None, data={"at": 4}, number=1)
+    if stream:
+        run.fail("a")
+        run.tell(c.Retry)
+    else:
+        lapses(run)
+    assert run.get("a").checkpoint["data"] is None
+
+
+def diverges(run, **fields):
+    run._command(c.Fail, "a", (), None, error=Error("stream_diverged", "another chunk"), **fields)
+
+
+def test_rule_63_what_is_not_repeated_begins_anew_and_that_is_no_failure_of_the_attempt():
+    run = start(node("a", retry=1, stream=REPEATS), node("b"), edges=flow("a b"))
+    opens(run)
+    lapses(run)
+    opens(run, attempt=2)
+    diverges(run)
+    closed = run.events("stream.closed")[0]
+    assert (closed.reason, closed.stops, closed.error.code) == ("restart", True, "stream_diverged")
+    assert (run.state_of("a"), run.state_of("b"), run.get("a").failures) == ("queued", "held", 0)
+    opens(run, attempt=3)
+    assert run.get("a").flow.edition == 3
+
+
+def test_rule_63_nobody_repeats_an_edition_of_his_own_wrongly():
+    run = start(node("a", retry=1, stream=REPEATS), node("b"), edges=flow("a b"))
+    opens(run)
+    diverges(run)
+    assert (run.state_of("a"), run.get("a").error.code) == ("failed", "stream_diverged")
+
+
+def test_rule_63_an_end_before_what_a_reader_has_kept_is_not_repeated():
+    run = start(node("a", stream=REPEATS), node("b"), edges=flow("a b"))
+    opens(run)
+    run._command(c.Checkpoint, "b", (), None, data=1, number=1, cursors={"a.out.x": (1, 5, 77)})
+    lapses(run)
+    opens(run, attempt=2)
+    ends(run, chunks=4)
+    assert (run.state_of("a"), run.state_of("b")) == ("queued", "held")
+    assert run.events("stream.closed")[0].error.code == "stream_diverged"
+
+
+def test_rule_66_what_was_kept_of_an_edition_that_goes_on_is_good_for_the_next_attempts():
+    run = start(node("a", stream=REPEATS), node("b"), edges=flow("a b"))
+    opens(run)
+    run._command(c.Checkpoint, "b", (), None, data=1, number=1, cursors={"a.out.x": (1, 5, 77)})
+    lapses(run)
+    opens(run, attempt=2)
+    lapses(run, "b")
+    assert (run.get("b").checkpoint["data"], run.get("b").cursors) == (1, {"a.out.x": (1, 5, 77)})
+
+
+def test_rule_67_what_goes_on_ends_with_a_run_that_fails():
+    run = start(node("a", stream=REPEATS), node("b"), node("z", retry=1), edges=flow("a b"))
+    opens(run)
+    run.begin("b")
+    run.fail("z")
+    lapses(run)
+    assert (run.state.state, run.state.streams) == ("failed", {})
+    run.tell(c.Retry)
+    opens(run)
+    assert run.get("a").flow.edition == run.get("a").attempt
+
+
+def test_rule_70_a_producer_that_waits_or_is_parked_keeps_what_it_goes_on_with():
+    run = start(node("a", on_failure="park", retry=1, stream=CHECKPOINTS), node("b"), edges=flow("a b"))
+    opens(run)
+    covers(run, 4, number=1)
+    run.fail("a")
+    assert (run.state_of("a"), run.state_of("b"), run.get("a").flow.state) == ("parked", "queued", "open")
+    run._command(c.Requeue, "a", (), None)
+    opens(run)
+    ends(run, chunks=4)
+    assert run.state_of("a") == "completed"

@@ -225,7 +225,7 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
         activation.scheduled_seq = event.seq
         activation.routed = True
     succeed(state, activation, event)
-    if activation.flow is not None and activation.flow.edition != event.attempt:
+    if activation.flow is not None and activation.flow.by != event.attempt:
         activation.flow = None  # of an attempt before, which was undone; this one has yielded nothing
     activation.choice = event.choice
     activation.rejected = activation.rejected or event.rejected

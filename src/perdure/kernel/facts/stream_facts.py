@@ -9,7 +9,7 @@ from perdure.kernel.edges import resolve
 from perdure.kernel.facts.fold_rules import folds, get
 from perdure.kernel.lifecycle import ENDED, TAKEN, IntegrityError, NodeState, RunState
 from perdure.kernel.state import State
-from perdure.kernel.stream_readers import forget, readers
+from perdure.kernel.stream_readers import forget, is_lasting, readers
 from perdure.kernel.values import Flow
 
 N, R = NodeState, RunState
@@ -18,7 +18,11 @@ N, R = NodeState, RunState
 @folds(e.StreamOpened)
 def _stream_opened(state: State, event: e.StreamOpened) -> None:
     activation = get(state, event)
-    if activation.flow is not None and event.edition <= activation.flow.edition:
+    flow = activation.flow
+    if flow is not None and state.streams.get(activation.node) == event.edition and event.attempt > flow.by:
+        activation.flow = msgspec.structs.replace(flow, attempt=event.attempt, writer=event.writer)
+        return  # it goes on
+    if flow is not None and event.edition <= flow.edition:
         raise IntegrityError(f"run {state.run_id}: edition {event.edition} of {event.node} is not new (F2)")
     activation.flow = Flow(event.edition, writer=event.writer)
     state.put(state.streams, activation.node, event.edition)
@@ -34,20 +38,29 @@ def _stream_opened(state: State, event: e.StreamOpened) -> None:
 def _stream_kept(state: State, event: e.StreamKept) -> None:
     activation = get(state, event)
     if activation.flow is not None:
-        activation.flow = msgspec.structs.replace(activation.flow, parts=(*activation.flow.parts, event.part))
+        part, known = event.part, activation.flow.parts
+        if event.after >= 0:
+            known = tuple(one for one in known if one.port != part.port or one.upto <= event.after)
+        chains = activation.flow.chains
+        if event.chain:
+            chains = {**chains, part.port: event.chain}
+        activation.flow = msgspec.structs.replace(activation.flow, parts=(*known, part), chains=chains)
 
 
 @folds(e.StreamClosed)
 def _stream_closed(state: State, event: e.StreamClosed) -> None:
     activation = get(state, event)
     if event.reason == "end":
-        activation.flow = Flow(event.edition, "end", event.parts, event.ports)
+        attempt = 0 if event.attempt == event.edition else event.attempt
+        activation.flow = Flow(event.edition, "end", event.parts, event.ports, attempt=attempt)
     elif activation.flow is not None:
         activation.flow = msgspec.structs.replace(activation.flow, state=event.reason)
+        if event.version >= 3 or is_lasting(state, activation):
+            forget(activation)  # it was kept to go on with what is over
     state.drop(state.streams, activation.node)
     if not event.stops:
         return
-    activation.suspended = max(activation.suspended, event.edition)
+    activation.suspended = max(activation.suspended, event.edition, event.attempt)
     for reader in readers(state, activation):
         if reader.state not in ENDED:
             state.edit(reader)

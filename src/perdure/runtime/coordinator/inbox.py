@@ -63,7 +63,7 @@ def _is_granted(state: State, result: Result) -> bool:
         return True
     if result.flow is not None and result.flow.opened:
         flow = activation.flow
-        return flow is not None and (flow.edition, flow.writer) == (result.attempt, result.begins)
+        return flow is not None and (flow.by, flow.writer) == (result.attempt, result.begins)
     if result.reserve is not None:
         reserved = (activation.reserved or {}).get(result.step)
         return reserved is not None and reserved.wish == result.begins

@@ -71,7 +71,7 @@ class Reported:
             case "checkpointed" if result.flow is not None and result.flow.opened:
                 return c.OpenStream(**about, ports=result.flow.opened, worker=result.worker, writer=result.begins)
             case "checkpointed" if result.flow is not None and result.flow.kept is not None:
-                return c.KeepStream(**about, part=result.flow.kept)
+                return c.KeepStream(**about, part=result.flow.kept, chain=result.flow.chain)
             case "checkpointed" if result.flow is not None and result.flow.waits:
                 return c.TellStreams(**about)
             case "checkpointed" if result.begins:
@@ -89,7 +89,8 @@ class Reported:
                 data = result.output if result.output_ref is None else BlobRef(result.output_ref)
                 size = result.size + len(result.step)
                 about |= {"step": result.step, "number": result.number, "usage": result.usage}
-                about["cursors"] = None if result.flow is None else result.flow.cursors
+                if result.flow is not None:
+                    about |= {"cursors": result.flow.cursors, "kept": result.flow.covered}
                 return c.Checkpoint(**about, data=data, size=size)
 
     def _complete(self, result: Result, clock: Clock) -> c.Complete:

@@ -9,7 +9,7 @@ import msgspec
 from perdure.kernel import effects as fx
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.state import Activation, State
-from perdure.kernel.stream_readers import sources
+from perdure.kernel.stream_readers import find_covered, sources
 from perdure.kernel.values import Error
 from perdure.streams import Flowing, Outgoing, Over, Source, Streams, cursor_of, stream_name
 from perdure.transport import TransportUnavailable
@@ -31,20 +31,33 @@ def flow_of(state: State, activation: Activation) -> Flowing | None:
         for edge, found in sources(state, activation)
         for port, into in edge.ports
     ]
-    return Flowing(Outgoing(spec.collect, spec.buffer, spec.ports, read), tuple(reads), spec.early)
+    out = Outgoing(spec.collect, spec.buffer, spec.ports, read, spec.restart)
+    flow = activation.flow
+    if flow is not None and activation.node in state.streams:  # it goes on
+        covered = ((port, cursor) for port, cursor in find_covered(state, activation) if len(cursor) > 2)
+        checks = tuple((port, cursor[1], cursor[2]) for port, cursor in covered)
+        kept = {part.port: part.upto for part in flow.parts}
+        checks += tuple((port, kept[port], chain) for port, chain in flow.chains.items())
+        out = msgspec.structs.replace(out, edition=flow.edition, parts=flow.parts, checks=checks)
+    return Flowing(out, tuple(reads), spec.early)
 
 
 def _source(state: State, reader: Activation, found: Activation, port: str, into: str) -> Source:
     flow = found.flow
     parts = () if flow is None else tuple(part for part in flow.parts if part.port == port)
-    source = Source(state.name(found.node), port, into, 0 if flow is None else flow.edition, parts=parts)
+    spec = state.pinned(found).stream
+    repeats = spec is not None and spec.restart == "repeat"
+    edition = 0 if flow is None else flow.edition
+    source = Source(state.name(found.node), port, into, edition, parts=parts, repeats=repeats)
     if found.state is NodeState.COMPLETED:
         chunks = 0 if flow is None else sum(end.chunks for end in flow.ends if end.port == port)
         source = msgspec.structs.replace(source, state="end", chunks=chunks)
     elif found.node not in state.streams:
         source = msgspec.structs.replace(source, state="broken", error=_say(found.error))
-    edition, after = (reader.cursors or {}).get(cursor_of(source), (0, 0))
-    return msgspec.structs.replace(source, after=after) if after and edition == source.edition else source
+    edition, after, *chain = (reader.cursors or {}).get(cursor_of(source), (0, 0))
+    if not after or edition != source.edition:
+        return source
+    return msgspec.structs.replace(source, after=after, chain=chain[0] if chain else 0)
 
 
 def _say(error: Error | None) -> str:

@@ -218,13 +218,19 @@ class Attempt:
         terms = short.terms
         return self._result(worker, kind="handed_back", step=short.step, reserve=terms.reserve, limit=terms.limit)
 
-    def checkpointed(self, left: Left, step: str, worker: str, usage: Usage | None = None) -> Result:
+    def cursors(self) -> Flowed | None:
+        """How far it has read what it reads: what a checkpoint says that is made now."""
+        return None if self.inflows is None else Flowed(cursors=self.inflows.cursors())
+
+    def checkpointed(
+        self, left: Left, step: str, worker: str, usage: Usage | None = None, flow: Flowed | None = None
+    ) -> Result:
         self.checkpoints += 1
         if step and left.ref is None:
             self.kept += left.size
         fields: dict[str, Any] = {"output": left.value, "output_ref": left.ref, "size": left.size}
-        if self.inflows is not None and not step:
-            fields["flow"] = Flowed(cursors=self.inflows.cursors())
+        if flow is not None:
+            fields["flow"] = flow
         return self._result(worker, kind="checkpointed", step=step, number=self.checkpoints, usage=usage, **fields)
 
     def begins(self, step: str, wish: str, terms: Terms, worker: str, *, not_done: bool = False) -> Result:

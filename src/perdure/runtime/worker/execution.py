@@ -26,6 +26,7 @@ from perdure.asks import LARGEST_ASKS
 from perdure.assets import Asset, reading
 from perdure.chunks import On
 from perdure.clock import Clock
+from perdure.kernel.values import Part
 from perdure.model import money
 from perdure.nodes.shared_values import Opener, SharedValues
 from perdure.outcomes import Chosen, Failure
@@ -40,8 +41,9 @@ from perdure.runtime.worker.encoder import is_light
 from perdure.runtime.worker.handler_inputs import Filling
 from perdure.runtime.worker.handler_results import Leaving, Left, is_quick
 from perdure.runtime.worker.handlers import Found, Handlers
-from perdure.runtime.worker.inflow import Inflows
+from perdure.runtime.worker.inflow import Inflows, decode_bodies
 from perdure.runtime.worker.isolation import Duties, ProcessPool
+from perdure.runtime.worker.lasting_outflow import Covered, Repeating, make_outflow
 from perdure.runtime.worker.logs import LONGEST
 from perdure.runtime.worker.outflow import MOST_PENDING, Crossing, Outflow
 from perdure.runtime.worker.outputs import check_step
@@ -205,9 +207,16 @@ class Execution:
         small = data
         if is_quick(data):
             small = self._leaving.send_small(attempt.task, data, "checkpoint", attempt.inline_bytes)
-        if attempt.saving is None and isinstance(small, Left):
-            return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id, usage))
-        attempt.saving = self.loop.create_task(self._save(attempt, small, step, usage, attempt.saving))
+        flow, out = None if step else attempt.cursors(), None if step else attempt.outflow
+        if isinstance(out, Repeating):
+            out.refuse_checkpoint()
+        if isinstance(out, Covered):
+            covering = self._save(attempt, small, "", usage, flow, attempt.saving, out.cut())
+            attempt.saving = self.loop.create_task(covering)
+        elif attempt.saving is None and isinstance(small, Left):
+            return self._reporter.add_and_wait(attempt.checkpointed(small, step, self.worker_id, usage, flow))
+        else:
+            attempt.saving = self.loop.create_task(self._save(attempt, small, step, usage, flow, attempt.saving))
         attempt.saving.add_done_callback(_look_at)
         return attempt.saving
 
@@ -223,7 +232,14 @@ class Execution:
         return self._clock.new_id()
 
     async def _save(
-        self, attempt: Attempt, data: Any, step: str, usage: money.Usage | None, before: asyncio.Task[None] | None
+        self,
+        attempt: Attempt,
+        data: Any,
+        step: str,
+        usage: money.Usage | None,
+        flow: Flowed | None,
+        before: asyncio.Task[None] | None,
+        upto: dict[str, int] | None = None,
     ) -> None:
         """Store a large checkpoint, then report it. Later checkpoints wait for it, so that they arrive in order."""
         if before is not None:
@@ -231,7 +247,15 @@ class Execution:
         left = data
         if not isinstance(data, Left):
             left = await self._leaving.send(attempt.task, data, "checkpoint", attempt.inline_bytes)
-        await self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id, usage))
+
+        def report(covered: tuple[tuple[int, Part], ...] = ()) -> asyncio.Future[None]:
+            said = msgspec.structs.replace(flow or Flowed(), covered=covered) if covered else flow
+            return self._reporter.add_and_wait(attempt.checkpointed(left, step, self.worker_id, usage, said))
+
+        if upto is not None and isinstance(attempt.outflow, Covered):
+            await attempt.outflow.cover(upto, report)
+        else:
+            await report()
 
     async def load_inputs(self, task: Task) -> dict[str, Any]:
         inputs: dict[str, Any] = await self._filling.fill(task, task.inputs)
@@ -285,7 +309,7 @@ class Execution:
         context = self._contexts[attempt.task_id] = WorkerContext(self, attempt, task)
         if task.flow is not None and task.flow.reads:
             ask = partial(self._say, attempt, Flowed(waits=True))
-            load = partial(self._load_part, task)
+            load = partial(self._load_with_bodies, task)
             attempt.inflows = Inflows(self._store_of(task), task, task.flow.reads, self.loop, load, ask)
         if found.is_async and task.inputs and not found.inputs_on_demand:
             await context.prepare_inputs()
@@ -306,6 +330,12 @@ class Execution:
             )
         return self._streams
 
+    async def _load_with_bodies(self, task: Task, ref: str, wants_bodies: bool) -> tuple[list[Any], list[bytes]]:
+        """The chunks of a piece, and, if they are wanted, as they came."""
+        data = await self._filling.get(task, ref)
+        bodies = await aside(task.tenant, decode_bodies, data) if wants_bodies else []
+        return await aside(task.tenant, msgspec.json.decode, data), bodies
+
     async def _load_part(self, task: Task, ref: str) -> Any:
         return await aside(task.tenant, msgspec.json.decode, await self._filling.get(task, ref))
 
@@ -316,8 +346,10 @@ class Execution:
             return None
         attempt.writer = self._clock.new_id()
         report, store = partial(self._say, attempt), partial(self._leaving.store, task)
-        out = attempt.outflow = Outflow(self._store_of(task), task, task.flow.out, report=report, store=store)
-        return out
+        load = partial(self._load_part, task)
+        streams, spec = self._store_of(task), task.flow.out
+        attempt.outflow = make_outflow(streams, task, spec, report=report, store=store, load=load)
+        return attempt.outflow
 
     async def _say(self, attempt: Attempt, flowed: Flowed) -> None:
         await self._reporter.add_and_wait(attempt.said(flowed, self.worker_id))

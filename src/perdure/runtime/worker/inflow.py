@@ -13,11 +13,17 @@ from typing import Any
 import msgspec
 
 from perdure.chunks import Stream
-from perdure.outcomes import StreamBroken
-from perdure.streams import ASK_SECONDS, Chunks, Kept, Over, Source, Streams, Superseded, cursor_of, stream_name
+from perdure.outcomes import Failure, StreamBroken
+from perdure.streams import ASK_SECONDS, Chunks, Kept, Over, Source, Streams, Superseded, cursor_of, link, stream_name
 from perdure.transport import Task
 
 _decode = msgspec.json.Decoder().decode
+_decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def decode_bodies(data: bytes | bytearray) -> list[bytes]:
+    """The chunks of a piece as they came."""
+    return [bytes(body) for body in _decode_raw(data)]
 
 
 class _Feed:
@@ -28,7 +34,7 @@ class _Feed:
         streams: Streams,
         task: Task,
         source: Source,
-        load: Callable[[str], Awaitable[Any]],
+        load: Callable[[str, bool], Awaitable[tuple[list[Any], list[bytes]]]],
         ask: Callable[[], Awaitable[None]],
     ) -> None:
         self.source = source
@@ -36,6 +42,10 @@ class _Feed:
         """The number of the last chunk that the handler was given."""
         self.ready: list[Any] = []
         """Chunks at hand, the next one last."""
+        self.chain = source.chain
+        """What the chunks that the handler was given came to, of a source that repeats itself."""
+        self._bodies: list[bytes] = []
+        """The same chunks as `ready` as they came, if that counts."""
         self.over = False
         self.error = ""
         self.superseded = False
@@ -49,6 +59,8 @@ class _Feed:
 
     def pop(self) -> Any:
         self.position += 1
+        if self._bodies:
+            self.chain = link(self.chain, (self._bodies.pop(),))
         return self.ready.pop()
 
     async def fill(self) -> None:
@@ -63,8 +75,14 @@ class _Feed:
             self.over = True
             return
         if (part := next((one for one in self._parts if one.upto > self.position), None)) is not None:
-            values = await self._load(part.ref)
-            self.ready = values[len(values) - (part.upto - self.position) :][::-1]
+            values, bodies = await self._load(part.ref, self.source.repeats)
+            missing = part.upto - self.position
+            if missing > len(values):
+                message = (
+                    f"a piece of the stream of {source.node} is not known here any more; the next attempt knows it"
+                )
+                raise Failure("stream_lost", message)
+            self._put_ready(values[len(values) - missing :], bodies[-missing:])
             return
         try:
             found = await self._read()
@@ -72,12 +90,17 @@ class _Feed:
             self.superseded = True
             raise asyncio.CancelledError(f"the stream of {source.node} begins anew") from None
         if isinstance(found, Chunks):
-            self.ready = [_decode(body) for body in reversed(found.bodies)]
+            self._put_ready([_decode(body) for body in found.bodies], found.bodies)
         elif isinstance(found, Kept):
             self._parts = found.parts
         else:
             self.over = True
             self.error = "" if found.reason == "end" else found.error or found.reason
+
+    def _put_ready(self, values: list[Any], bodies: list[bytes]) -> None:
+        self.ready = values[::-1]
+        if self.source.repeats:
+            self._bodies = bodies[::-1]
 
     async def _read(self) -> Chunks | Kept | Over:
         """Read what comes next. Where nothing does, it is asked what has ended: the word of it may be lost."""
@@ -176,7 +199,7 @@ class Inflows:
         task: Task,
         sources: tuple[Source, ...],
         loop: asyncio.AbstractEventLoop,
-        load: Callable[[str], Awaitable[Any]],
+        load: Callable[[str, bool], Awaitable[tuple[list[Any], list[bytes]]]],
         ask: Callable[[], Awaitable[None]],
     ) -> None:
         self._feeds = [_Feed(streams, task, source, load, ask) for source in sources]
@@ -185,8 +208,11 @@ class Inflows:
             name: Inflow([feed for feed in self._feeds if feed.source.into == name], loop) for name in names
         }
 
-    def cursors(self) -> dict[str, tuple[int, int]]:
-        return {cursor_of(one.source): (one.source.edition, one.position) for one in self._feeds}
+    def cursors(self) -> dict[str, tuple[int, ...]]:
+        return {
+            cursor_of(one.source): (one.source.edition, one.position, *((one.chain,) if one.source.repeats else ()))
+            for one in self._feeds
+        }
 
     @property
     def superseded(self) -> bool:

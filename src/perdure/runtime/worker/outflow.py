@@ -40,20 +40,44 @@ MOST_BEHIND = 10_000
 _decode = msgspec.json.Decoder().decode
 
 
-class _Port:
-    __slots__ = ("behind_at", "count", "parts", "pending", "sent", "size", "unkept", "unkept_size")
+class Port:
+    """One port of a stream that is made. Who goes on with an edition knows more of it than was taken here."""
+
+    __slots__ = (
+        "accepted",
+        "behind_at",
+        "chain",
+        "count",
+        "kept_chain",
+        "parts",
+        "pending",
+        "sent",
+        "sent_chain",
+        "size",
+        "unkept",
+        "unkept_size",
+    )
 
     def __init__(self) -> None:
         self.pending: list[bytes] = []
         self.unkept: list[bytes] = []
-        """Chunks that were sent and are in no piece yet."""
+        """Chunks that the pump has taken and are in no piece yet."""
         self.unkept_size = 0
+        self.accepted = 0
+        """The number of the last chunk that the pump has taken."""
         self.sent = 0
+        """The number of the last chunk that the store has."""
+        self.chain = self.sent_chain = self.kept_chain = 0
+        """What the chunks up to those two, and to the last piece, came to, where that counts."""
         self.count = 0
         self.size = 0
         self.parts: list[Part] = []
         self.behind_at = -1
         """Where the slowest reader was when it was waited for in vain: it is not waited for again before it moves."""
+
+    @property
+    def kept(self) -> int:
+        return self.parts[-1].upto if self.parts else 0
 
 
 class Outflow:
@@ -73,10 +97,12 @@ class Outflow:
         self._spec = spec
         self._report = report
         self._store = store
-        self._ports: dict[str, _Port] = {name: _Port() for name in ("out", *spec.ports)}
+        self._edition = spec.edition or task.attempt
+        self._ports: dict[str, Port] = {name: Port() for name in ("out", *spec.ports)}
         self._whole: list[bytes] | None = []
         """All chunks of `out`, while the output may hold them."""
         self._last: bytes = b"null"
+        self._yielded = False
         self._opened = False
         self._pumping: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -109,8 +135,8 @@ class Outflow:
             message = f"a chunk of {self._task.node} has {len(body):,} bytes, and {LARGEST_CHUNK:,} are allowed; yield it in pieces"
             raise Failure("bad_output", message, retryable=False)
 
-    def _collect(self, port: _Port, body: bytes) -> None:
-        self._last = body
+    def _collect(self, port: Port, body: bytes) -> None:
+        self._last, self._yielded = body, True
         if self._whole is not None and self._spec.collect in ("list", "text"):
             self._whole.append(body)
             if port.size > LARGEST_LIST:
@@ -138,13 +164,17 @@ class Outflow:
         self.close()
         ended = tuple(PortEnd(name, port.count, port.size) for name, port in self._ports.items())
         parts = tuple(part for port in self._ports.values() for part in port.parts)
-        return self._output(), Flowed(ended=ended, parts=parts)
+        return self._output(await self._load_before()), Flowed(ended=ended, parts=parts)
+
+    async def _load_before(self) -> list[Any]:
+        """What its output is made of besides what it has yielded itself."""
+        return []
 
     def close(self) -> None:
         if self._pumping is not None:
             self._pumping.cancel()
 
-    def _output(self) -> Any:
+    def _output(self, before: list[Any]) -> Any:
         out = self._ports["out"]
         match self._spec.collect:
             case "none":
@@ -152,10 +182,10 @@ class Outflow:
             case "count":
                 return out.count
             case "last":
-                return _decode(self._last)
+                return before[-1] if before and not self._yielded else _decode(self._last)
         if self._whole is None:
             return {"chunks": out.count, "bytes": out.size, "parts": [part.ref for part in out.parts]}
-        values = [_decode(body) for body in self._whole]
+        values = before + [_decode(body) for body in self._whole]
         if self._spec.collect == "list":
             return values
         if wrong := next((value for value in values if not isinstance(value, str)), None):
@@ -192,42 +222,57 @@ class Outflow:
                 if port.sent:
                     await self._append(self._name(name), port)
 
-    async def _send(self, name: str, port: _Port) -> None:
-        stream, edition = self._name(name), self._task.attempt
+    async def _send(self, name: str, port: Port) -> None:
         if not self._opened:  # nothing is written before the journal has let this execution write
             self._opened = True
             await self._open()
         chunks, port.pending = port.pending, []
+        await self._accept(name, port, chunks)
+        if name in self._spec.read:
+            await self._wait_for_readers(self._name(name), port)
+
+    async def _accept(self, name: str, port: Port, chunks: list[bytes]) -> None:
+        """Send chunks to the store, and store what fills a piece."""
         port.unkept += chunks
         port.unkept_size += sum(map(len, chunks))
-        await self._append(stream, port)
+        port.accepted = port.kept + len(port.unkept)
+        await self._append(self._name(name), port)
         if port.unkept_size >= PART_BYTES:
             await self._keep(name, port, report=True)
-        if name in self._spec.read:
-            await self._wait_for_readers(stream, edition, port)
 
-    async def _append(self, stream: Name, port: _Port) -> None:
-        edition = self._task.attempt
+    async def _append(self, stream: Name, port: Port) -> None:
         while True:
-            kept = port.parts[-1].upto if port.parts else 0
-            known = await self._streams.append(stream, edition, port.sent + 1, port.unkept[port.sent - kept :])
-            port.sent = kept + len(port.unkept)
-            if known > port.sent:
+            sent = min(port.sent, port.accepted)
+            known = await self._write(stream, sent, port.unkept[sent - port.kept :], port.sent_chain)
+            if known > port.accepted:
+                if known - 1 == port.accepted:
+                    port.sent, port.sent_chain = port.accepted, port.chain
                 return
             # The store has lost what it had: it is told again what is kept, and sent the rest.
-            for part in port.parts:
-                await self._streams.keep(stream, edition, part)
-            port.sent = kept
+            await self._ask_again()
+            await self._keep_all(stream, port)
+            port.sent, port.sent_chain = port.kept, port.kept_chain
 
-    async def _keep(self, name: str, port: _Port, *, report: bool) -> None:
+    async def _keep_all(self, stream: Name, port: Port) -> None:
+        for part in port.parts:
+            await self._streams.keep(stream, self._edition, part, port.kept_chain if part is port.parts[-1] else 0)
+
+    async def _write(self, stream: Name, sent: int, bodies: list[bytes], chain: int) -> int:
+        return await self._streams.append(stream, self._edition, sent + 1, bodies)
+
+    async def _ask_again(self) -> None:
+        """Ask whether this attempt may still write: a store that has lost all fences nobody."""
+
+    async def _keep(self, name: str, port: Port, *, report: bool) -> None:
         """Store a piece. It is named only once it is stored, and held here until then."""
         ref = await self._store(b"[" + b",".join(port.unkept) + b"]")
-        part = Part(name, port.sent, ref, port.unkept_size)
+        part = Part(name, port.accepted, ref, port.unkept_size)
         if report:
-            await self._report(Flowed(kept=part))
+            await self._report(Flowed(kept=part, chain=port.chain))
         port.parts.append(part)
+        port.kept_chain = port.chain
         port.unkept, port.unkept_size = [], 0
-        await self._streams.keep(self._name(name), self._task.attempt, part)
+        await self._streams.keep(self._name(name), self._edition, part, port.kept_chain)
 
     def _name(self, port: str) -> Name:
         return stream_name(self._task.run_id, self._task.node, port, self._task.tenant)
@@ -239,15 +284,15 @@ class Outflow:
             self.superseded = True
             raise
 
-    async def _wait_for_readers(self, stream: Name, edition: int, port: _Port) -> None:
+    async def _wait_for_readers(self, stream: Name, port: Port) -> None:
         """Wait while the slowest reader is too far behind, unless it does not move: then it may wait for another stream,
         and a producer that waited for it would wait for itself (rule 68)."""
         while True:
-            behind = await self._streams.behind(stream, edition)
+            behind = await self._streams.behind(stream, self._edition)
             far = behind.size > self._spec.buffer or port.sent - behind.number > MOST_BEHIND
             if not far or behind.number == port.behind_at:
                 return
-            if not await self._streams.progress(stream, edition, behind.number, STALL_SECONDS):
+            if not await self._streams.progress(stream, self._edition, behind.number, STALL_SECONDS):
                 port.behind_at = behind.number
                 return
 

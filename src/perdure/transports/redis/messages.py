@@ -65,10 +65,19 @@ class Segment(OfStream, frozen=True, kw_only=True):
 
     first: int
     chunks: list[msgspec.Raw]
+    chain: int = 0
+    """What the chunks up to its last one come to, of a node that repeats itself."""
 
 
 class Piece(OfStream, frozen=True, kw_only=True):
     part: Part
+    chain: int = 0
+
+
+class Claim(OfStream, frozen=True, kw_only=True):
+    """That this attempt goes on with the edition."""
+
+    attempt: int
 
 
 class End(OfStream, frozen=True, kw_only=True):
@@ -87,6 +96,7 @@ _DECODERS = {
         "piece": Piece,
         "end": End,
         "restart": OfStream,
+        "claim": Claim,
     }.items()
 }
 _HEADS = msgspec.json.Decoder(Message)

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from perdure.clock import Clock
-from perdure.streams import Behind, Chunks, Kept, Name, Over, Part, Superseded, portions
+from perdure.streams import Behind, Chunks, Kept, Name, Over, Part, Superseded, link, portions
 from perdure.transport import TransportClosed, TransportUnavailable
 from perdure.transports.envelopes import EnvelopeRefused
 from perdure.transports.redis.link import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Arguments, Link
-from perdure.transports.redis.messages import End, Messages, OfStream, Piece, Segment
+from perdure.transports.redis.messages import Claim, End, Messages, OfStream, Piece, Segment
 from perdure.transports.redis.names import STREAM_SECONDS, Keys, encode
 from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 
@@ -45,29 +45,56 @@ class RedisStreams:
         self._waiting: dict[str, set[Ticket]] = {}
         self._listens = False
 
-    async def append(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> int:
+    async def append(
+        self,
+        stream: Name,
+        edition: int,
+        first: int,
+        bodies: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        chain: int | None = None,
+    ) -> int:
         while True:
-            segments: Arguments = []
-            number, size = first, 0
+            segments: Arguments = [attempt]
+            number, size, come_to = first, 0, chain or 0
             for some in portions(bodies, SEGMENT_CHUNKS, SEGMENT_BYTES):
                 taken = sum(map(len, some))
-                segments += [number, len(some), taken, self._segment(stream, edition, number, some)]
+                come_to = link(come_to, some) if chain is not None else 0
+                segments += [number, len(some), taken, self._segment(stream, edition, number, some, come_to)]
                 number, size = number + len(some), size + taken
                 if size >= APPEND_BYTES:
                     break
             known: int = await self._run("append_chunks", stream, edition, segments)
             if not known:
-                await self._doubt(stream, edition)
+                await self._doubt(stream, edition, attempt)
                 continue
             left = first + len(bodies) - known
             if known <= first or left <= 0:
                 return known
             # Behind what was known, or behind what one call takes.
+            chain = link(chain, bodies[: known - first]) if chain is not None else None
             bodies, first = bodies[known - first :], known
             self._link.check_open()
 
-    async def keep(self, stream: Name, edition: int, part: Part) -> None:
-        piece = self._encode("piece", Piece(part=part, **_about(stream, edition)))
+    async def claim(self, stream: Name, edition: int, attempt: int) -> tuple[int, int]:
+        claim = self._encode("claim", Claim(attempt=attempt, **_about(stream, edition)))
+        while True:
+            expected, segment, piece = await self._run("claim_stream", stream, edition, [attempt, claim])
+            if expected:
+                break
+            await self._doubt(stream, edition, attempt)
+        for kind, message in (("chunks", segment), ("piece", piece)):
+            try:
+                found = self._decode(kind, message, stream, edition) if message else None
+            except EnvelopeRefused:
+                continue
+            if found is not None and _last(found) + 1 == expected:
+                return expected, found.chain
+        return 1, 0  # nothing that is signed shows more
+
+    async def keep(self, stream: Name, edition: int, part: Part, chain: int = 0) -> None:
+        piece = self._encode("piece", Piece(part=part, chain=chain, **_about(stream, edition)))
         while not await self._run("keep_piece", stream, edition, [part.upto, part.size, piece]):
             await self._doubt(stream, edition)
 
@@ -157,18 +184,18 @@ class RedisStreams:
                 return number, size, readers
             await self._doubt(stream, edition)
 
-    async def _doubt(self, stream: Name, edition: int) -> None:
-        """Raises Superseded, if something that is signed shows that another edition is there, or that this one begins anew. Otherwise the
+    async def _doubt(self, stream: Name, edition: int, attempt: int = 0) -> None:
+        """Raises Superseded, if something that is signed shows that another edition, or a later attempt, is there, or that this one begins anew. Otherwise the
         number was written by another client, who would hold up this stream for as long as it stands there: it is forgotten, as if it
         had been lost (X29)."""
         there, *messages = await self._run("doubt_stream", stream, edition, [""])
-        for kind, message in zip(("restart", "chunks", "piece", "end"), messages, strict=True):
-            if message and self._shows(kind, message, stream, edition):
+        for kind, message in zip(("restart", "chunks", "piece", "end", "claim"), messages, strict=True):
+            if message and self._shows(kind, message, stream, edition, attempt):
                 raise Superseded
         self._messages.refuse("edition", f"an edition of {stream.place} of run {stream.run_id} that nothing shows")
         await self._run("doubt_stream", stream, edition, [there])
 
-    def _shows(self, kind: str, message: bytes, stream: Name, edition: int) -> bool:
+    def _shows(self, kind: str, message: bytes, stream: Name, edition: int, attempt: int) -> bool:
         try:
             with self._messages.reading(kind):
                 found: OfStream = self._messages.decode_lines(kind, message)
@@ -176,14 +203,16 @@ class RedisStreams:
             return False
         if (found.tenant, found.run_id, found.place) != (stream.tenant, stream.run_id, stream.place):
             return False
+        if found.edition == edition and isinstance(found, Claim):
+            return found.attempt > attempt > 0
         return found.edition > edition or (kind == "restart" and found.edition == edition)
 
     def _encode(self, kind: str, message: OfStream) -> bytes:
         return self._messages.encode_lines(kind, message, message.tenant)
 
-    def _segment(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes]) -> bytes:
+    def _segment(self, stream: Name, edition: int, first: int, bodies: Sequence[bytes], chain: int) -> bytes:
         chunks = [msgspec.Raw(body) for body in bodies]
-        return self._encode("chunks", Segment(first=first, chunks=chunks, **_about(stream, edition)))
+        return self._encode("chunks", Segment(first=first, chunks=chunks, chain=chain, **_about(stream, edition)))
 
     def _believe(
         self, what: bytes, messages: list[bytes], stream: Name, edition: int, after: int
@@ -253,6 +282,11 @@ class _Waiting:
         tickets.discard(self._ticket)
         if not tickets:
             del self._waiting[self._name]
+
+
+def _last(found: Any) -> int:
+    """The number of the last chunk of a segment or a piece."""
+    return found.part.upto if isinstance(found, Piece) else found.first + len(found.chunks) - 1
 
 
 def _about(stream: Name, edition: int) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 -- One stream of a run. `about` has: e edition, b the number of the first chunk of the tail, n the next number, t the bytes so far,
--- k those that are kept, o how it ended, x that it begins anew, r and w the processes whose readers and writer wait.
+-- k those that are kept, a the last attempt that goes on with it, g what shows that, o how it ended, x that it begins anew, r and w the processes whose readers and writer wait.
 local ABOUT, TAIL, PIECES, READERS, PLACES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 local function number(field) return tonumber(redis.call('HGET', ABOUT, field)) or 0 end
@@ -38,6 +38,9 @@ local function enter(edition)
   redis.call('HSET', PLACES, ARGV[2], 1)
   return true
 end
+
+-- Whether a later attempt goes on with this edition.
+local function is_late(attempt) return attempt > 0 and number('a') > attempt end
 
 -- Lets go of what is in pieces: all before this number.
 local function trim(base)
