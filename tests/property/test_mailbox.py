@@ -65,6 +65,7 @@ class World:
             before = self.run
             self.run = TriggerRun(now=before.now, went=carried[0])
             assert self.run.box.cursor == before.box.cursor
+            assert before.state.pauses.items() <= self.run.state.pauses.items(), "a pause is lost"
             self.journal += self.run.journal
             self.fed = len(self.run.journal)
         return result

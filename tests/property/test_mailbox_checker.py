@@ -12,6 +12,7 @@ import pytest
 from perdure.invariants import check
 from perdure.kernel import carried, hand_out, triggers, windows
 from perdure.kernel import commands as c
+from perdure.kernel import effects as fx
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError, RunState
@@ -235,6 +236,15 @@ def _mailbox_not_carried_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(carried, "_carry", lambda state, node: _emptied(real(state, node)))
 
 
+def _pause_lost_on_continuation(patch: pytest.MonkeyPatch) -> None:
+    real = Decider.effect
+
+    def effect(d: Decider, one: fx.Effect) -> None:
+        real(d, replace(one, pauses=()) if isinstance(one, fx.ContinueRun) else one)
+
+    patch.setattr(Decider, "effect", effect)
+
+
 def _emptied(one: c.Carried) -> c.Carried:
     return replace(one, mailbox=replace(one.mailbox, waiting={}))
 
@@ -284,6 +294,7 @@ BUGS = (
     _moments_from_now,
     _old_revision_accepted,
     _mailbox_not_carried_over,
+    _pause_lost_on_continuation,
     _run_id_from_the_position,
     _cancel_starts_before_the_end,
 )
