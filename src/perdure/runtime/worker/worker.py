@@ -351,10 +351,11 @@ class Worker:
         self._running[attempt.task_id] = attempt
         # Not in a task group, which would wait for a handler that ignores its cancellation.
         attempt.handle = self._loop.create_task(self._work(attempt))
+        attempt.handle.add_done_callback(partial(self._leave, attempt))  # of one that is cancelled before it begins
 
     async def _work(self, attempt: Attempt) -> None:
         """Execute an attempt, report its result and free its slot: at once, and not a turn of the loop later, when the
-        task is done. One that is cancelled may never come here, and so `_cancel` sees to it."""
+        task is done."""
         try:
             result = await self._execution.execute(attempt)
             if not attempt.reported and not self._dropping:
@@ -379,10 +380,6 @@ class Worker:
         if not attempt.reported and not self._dropping:
             self._report(attempt, attempt.ended(self.worker_id))
         self._release(attempt)
-
-    def _cancel(self, attempt: Attempt) -> None:
-        attempt.handle.add_done_callback(partial(self._leave, attempt))  # if it has not begun, nothing else will
-        attempt.handle.cancel()
 
     def _report(self, attempt: Attempt, result: Result) -> None:
         attempt.reported = True
@@ -431,13 +428,13 @@ class Worker:
         if attempt.unwind_by is None:  # told again by the next beat, a handler is not interrupted in its clean-up
             attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
             self._watch.add(attempt)
-            self._cancel(attempt)
+            attempt.handle.cancel()
 
     def _drop(self) -> None:
         """Cancel what still runs; its results are not reported."""
         self._dropping = True
         for attempt in self._running.values():
-            self._cancel(attempt)
+            attempt.handle.cancel()
 
     async def _wait_until_ended(self, seconds: float) -> bool:
         if not self._running:
