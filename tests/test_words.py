@@ -272,6 +272,7 @@ EQUAL_NAMES = {
     "threads": "a pool of threads",
     "transfer": OPERATIONS,
     "transport": ADAPTER + "; in `egress` it is httpx2's word",
+    "assets": OPERATIONS + "; and what a function returns",
     "saved_views": OPERATIONS,
     "triggers": "what starts runs: as it is written, and the command",
     "waits": CHECKER,

@@ -195,6 +195,26 @@ class SavedView(msgspec.Struct, frozen=True, kw_only=True):
     saved_at: float
 
 
+class AssetRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a file that outlives the run it came from."""
+
+    tenant: str
+    name: str
+    version: int = 0
+    """The database gives it, from 1 on."""
+    ref: str
+    media_type: str
+    file_name: str
+    size: int
+    preview: str = ""
+    """What is known of its preview, as JSON; empty: there is none."""
+    run_id: str = ""
+    """Where it came from; empty: it was uploaded."""
+    node: str = ""
+    kept_by: str
+    kept_at: float
+
+
 # -- notifications -----------------------------------------------------------------------------------------------------
 
 WANTS_NOTIFICATION = b'{"notify":{'
@@ -443,6 +463,33 @@ class Archive(Protocol):
     ) -> list[LedgerSum]:
         """What a tenant has used from the day `since` to the day before `until`, summed up by what they share, by name. With a
         `workflow` only that one. A million rows are added up at most, of the first days."""
+        ...
+
+    # assets
+    async def keep_asset(self, asset: AssetRow) -> int:
+        """Keep a file under its name, and give the number of this version: one more than any that was given before."""
+        ...
+
+    async def find_asset(self, tenant: str, name: str, version: int | None = None) -> AssetRow | None:
+        """That version, without one the newest that was not deleted."""
+        ...
+
+    async def list_assets(
+        self, tenant: str, name: str = "", *, limit: int = 100, cursor: str | None = None
+    ) -> Page[AssetRow]:
+        """The versions of one name, or of all, by name and version."""
+        ...
+
+    async def list_all_assets(self, *, limit: int = 100, cursor: str | None = None) -> Page[AssetRow]:
+        """Those of all tenants, for what looks after blobs."""
+        ...
+
+    async def measure_assets(self, tenant: str) -> int:
+        """The bytes of all versions of a tenant together."""
+        ...
+
+    async def delete_asset(self, tenant: str, name: str, version: int, now: float) -> AssetRow | None:
+        """Delete a version and return it; None if there is none. Its number is not given again."""
         ...
 
     # sessions

@@ -116,7 +116,7 @@ class Engine:
         """`remote` opens the transport of a distributed engine when it is first needed."""
         self.journal = journal
         self._bounds = bounds_of(settings)
-        self._tempo, self._settings = settings.tempo, settings
+        self._tempo, self.settings = settings.tempo, settings
         self.archive = journal.archive
         self._remote = remote
         self._public_url = settings.public_url
@@ -450,7 +450,7 @@ class Engine:
         """Start the parts that find lost work, prune what is past its time, and send notifications."""
         assert self.coordinator is not None
         if self.archive is not None:
-            days = {"retention_days": self._settings.retention_days, "event_days": self._settings.event_days}
+            days = {"retention_days": self.settings.retention_days, "event_days": self.settings.event_days}
             pruner = Pruner(self.journal, self.archive, self.clock, **days)
             self.parts.spawn("pruner", pruner.run())
             if self.vault is not None:
@@ -494,7 +494,7 @@ class Engine:
             process=this_process(),
             device=device,
             streams=self._streams,
-            asset_max_bytes=self._settings.asset_max_bytes,
+            asset_max_bytes=self.settings.asset_max_bytes,
         )
         self.parts.spawn("worker", self.worker.run())
 
@@ -505,8 +505,8 @@ class Engine:
             return
         if self.coordinator is not None and not self.distributed:
             self.coordinator.publisher.dispatcher.set_window(poll_tasks.QUEUE, 2 * MOST_SLOTS, MOST_SLOTS)
-        roots = tuple(root for root in self._settings.folder_roots.split(":") if root)
-        polling = PollHandler(SourceKinds(roots, self.clock).open, self.clock, self._settings.trigger_slots)
+        roots = tuple(root for root in self.settings.folder_roots.split(":") if root)
+        polling = PollHandler(SourceKinds(roots, self.clock).open, self.clock, self.settings.trigger_slots)
         self.poller = Worker(
             transport,
             polling.registry(),

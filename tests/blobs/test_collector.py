@@ -50,7 +50,7 @@ def clock():
 
 
 def collector(engine: Any, clock: Any, blobs: Any = None) -> Collector:
-    return Collector(engine.journal, blobs or engine.blobs, engine.library, clock, grace_seconds=GRACE)
+    return Collector(engine.journal, engine.archive, blobs or engine.blobs, engine.library, clock, grace_seconds=GRACE)
 
 
 def with_clock(engine: Any, clock: Any) -> None:
@@ -224,7 +224,7 @@ async def test_a_rerun_may_name_what_only_a_run_named_that_is_gone_by_then(tmp_p
                 page = await engine.journal.list_runs(*args, **kwargs)
                 return msgspec.structs.replace(page, items=tuple(one for one in page.items if one.run_id != "r1"))
 
-        forgetful = Collector(Forgetful(), engine.blobs, engine.library, clock, grace_seconds=GRACE)
+        forgetful = Collector(Forgetful(), engine.archive, engine.blobs, engine.library, clock, grace_seconds=GRACE)
         named = await forgetful.mark()
         from tests.engine.helpers import ask
 
@@ -255,7 +255,7 @@ async def test_many_puts_and_collections_at_once_lose_nothing(tmp_path):
 
     async def collect() -> None:
         for _ in range(40):
-            await Collector(engine.journal, store, engine.library, clock, grace_seconds=GRACE).collect()
+            await Collector(engine.journal, engine.archive, store, engine.library, clock, grace_seconds=GRACE).collect()
             clock.passed += GRACE / 10  # far less than a grace passes between a put and its read
 
     async with asyncio.TaskGroup() as group:

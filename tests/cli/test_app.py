@@ -229,6 +229,7 @@ WITH_SERVER = {
     "events",
     "triggers",
     "schedules",
+    "assets",
     "blobs",
     "node-types",
     "mcp",

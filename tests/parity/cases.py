@@ -288,6 +288,53 @@ def blobs_stat(world):
     world.compare("blobs", "stat", "sha256:" + "0" * 64, code=1)
 
 
+def _put(world, name):
+    file = world.folder / "some.txt"
+    file.write_text("something")
+    args = ["assets", "put", file, "--as", f"{name}-{'ab'[world.side]}"]
+    return args, args[-1]
+
+
+def assets_list(world):
+    assert world.compare("assets", "list", "nothing")["items"] == []
+
+
+def assets_put(world):
+    def make():
+        args, name = _put(world, "put")
+        return args, [name]
+
+    world.change(make, moving=("kept_by",))
+    world.compare("assets", "put", world.folder / "some.txt", "--as", 'a"b', code=2)
+
+
+def assets_get(world):
+    def make():
+        args, name = _put(world, "get")
+        world.ask(world.side, args)
+        return ["assets", "get", name, "-o", world.folder / name], [name, str(world.folder / name)]
+
+    world.change(make, moving=("kept_by",))
+    for side in "ab":
+        assert (world.folder / f"get-{side}").read_text() == "something"
+    world.compare("assets", "get", "nothing", code=1)
+
+
+def assets_delete(world):
+    def make():
+        args, name = _put(world, "delete")
+        world.ask(world.side, args)
+        return ["assets", "delete", name, "1"], [name]
+
+    world.change(make, moving=("kept_by",))
+    world.compare("assets", "delete", "nothing", 1, code=1)
+
+
+def assets_promote(world):
+    world.compare("assets", "promote", world.read["done"], "a", code=2)
+    world.compare("assets", "promote", "nobody", "a", code=1)
+
+
 def keys_create(world):
     world.change(given("keys", "create", "ci", "--role", "operator", "--scope", "runs:read"))
     for side in (0, 1):  # a server reads a body before anything is asked, in words of its own
@@ -480,6 +527,7 @@ CASES = (
     *(runs_rerun, runs_patch, approvals_list, approvals_show, approvals_approve, approvals_reject, approvals_delegate),
     *(dlq_list, dlq_show, dlq_requeue, dlq_discard, workflows_list, workflows_show, workflows_versions),
     *(workflows_push, workflows_patch, workflows_alias, blobs_put, blobs_get, blobs_stat, keys_create, keys_list),
+    *(assets_list, assets_put, assets_get, assets_delete, assets_promote),
     *(keys_revoke, audit_list, audit_verify, run, graph, validate, node_types),
     *TRIGGERS,
 )

@@ -94,6 +94,28 @@ async def _revoke(on, name):
     return await on.keys.revoke(name if name == NOWHERE else (await on.keys.create(name, ["viewer"]))["key_id"])
 
 
+async def _put_asset(on, name):
+    ref = (await on.blobs.put(b"content"))["ref"]
+    return await on.assets.put(name, [ref, ref], media_type="text/plain", file_name="a.txt")
+
+
+async def _get_asset(on, name):
+    if name != NOWHERE:
+        await _put_asset(on, name)
+    return await on.assets.get(name)
+
+
+async def _part_of_asset(on, name):
+    if name != NOWHERE:
+        await _put_asset(on, name)
+    return {"part": (await on.assets.part(name, first=5, count=4)).decode()}
+
+
+async def _delete_asset(on, name):
+    version = 1 if name == NOWHERE else (await _put_asset(on, name))["version"]
+    return await on.assets.delete(name, version)
+
+
 async def _get_view(on, name):
     if name != NOWHERE:
         await on.saved_views.save(name, "state=failed")
@@ -293,6 +315,12 @@ OPERATIONS = {
     ),
     "dead_letters.requeue_many": change("parked", lambda on, run: on.dead_letters.requeue_many(run_id=run)),
     "dead_letters.discard_many": change("parked", lambda on, run: on.dead_letters.discard_many(run_id=run, expected=1)),
+    "assets.put": named("", lambda on, _: _put_asset(on, "put"), apart=("kept_at", "kept_by", "version")),
+    "assets.get": named("got", _get_asset, apart=("kept_at", "kept_by", "version")),
+    "assets.part": named("parts", _part_of_asset),
+    "assets.delete": named("gone", _delete_asset, apart=("kept_at", "kept_by", "version")),
+    "assets.list": named("", lambda on, _: on.assets.list(name="nothing")),
+    "assets.promote": read("done", lambda on, run: on.assets.promote(run, "a")),
     "blobs.put": named("", lambda on, _: on.blobs.put(b"content")),
     "blobs.get": named("content", _get_blob),
     "blobs.stat": named("content", _stat_blob, apart=("modified_at",)),

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from perdure.access import Authenticator, RateLimiter, open_authenticator
 from perdure.api import (
     approvals,
+    assets,
     audit,
     boot,
     chunk_frames,
@@ -63,6 +64,7 @@ NOUNS: tuple[Routes, ...] = (
     dead_letters.routes,
     triggers.routes,
     events.routes,
+    assets.routes,
     system.routes,
     keys.routes,
     saved_views.routes,

@@ -8,6 +8,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from perdure.client.approvals import Approvals, AsyncApprovals
+from perdure.client.assets import Assets, AsyncAssets
 from perdure.client.audit import AsyncAudit, Audit
 from perdure.client.blobs import AsyncBlobs, Blobs
 from perdure.client.conversation import PREFIX, Options
@@ -77,6 +78,10 @@ class Client:
     @cached_property
     def events(self) -> Events:
         return Events(self._sender)
+
+    @cached_property
+    def assets(self) -> Assets:
+        return Assets(self._sender)
 
     @cached_property
     def blobs(self) -> Blobs:
@@ -161,6 +166,10 @@ class AsyncClient:
     @cached_property
     def events(self) -> AsyncEvents:
         return AsyncEvents(self._sender)
+
+    @cached_property
+    def assets(self) -> AsyncAssets:
+        return AsyncAssets(self._sender)
 
     @cached_property
     def blobs(self) -> AsyncBlobs:

@@ -9,6 +9,7 @@ from perdure.archive import (
     EVERY_ENTRY,
     Alias,
     ApiKey,
+    AssetRow,
     AuditFilter,
     AuditHead,
     AuditRecord,
@@ -25,6 +26,9 @@ from perdure.journals import archive_rows as rows
 from perdure.journals.calls import Calls, first
 from perdure.journals.rows import decode_cursor, named, page, positional
 from perdure.records import LedgerSum, Page, RunRecord
+
+LAST_TEXT = "\U0010ffff"
+"""A text that sorts behind every name."""
 
 
 class ArchiveCalls(Calls):
@@ -162,6 +166,51 @@ class ArchiveCalls(Calls):
     ) -> list[LedgerSum]:
         parameters = {"tenant": tenant, "grouping": by, "since": since, "until": until, "workflow": workflow}
         return await self._read("sum_ledger", {**parameters, "limit": max(limit, 0)}, named(LedgerSum))
+
+    # -- assets
+
+    async def keep_asset(self, asset: AssetRow) -> int:
+        parameters = {name: value for name, value in rows.struct_values(asset).items() if name != "version"}
+        while True:
+            if found := await self._write("keep_asset", parameters):
+                return int(found[0][0])
+            # Another process took the same number in between.
+
+    async def find_asset(self, tenant: str, name: str, version: int | None = None) -> AssetRow | None:
+        return await self._find("find_asset", {"tenant": tenant, "name": name, "version": version}, rows.asset)
+
+    async def list_assets(
+        self, tenant: str, name: str = "", *, limit: int = 100, cursor: str | None = None
+    ) -> Page[AssetRow]:
+        place = decode_cursor(cursor, tuple[str, int])
+        parameters = {
+            "tenant": tenant,
+            "after_name": place[0] if place else name,
+            "after_version": place[1] if place else 0,
+            "last_name": name or LAST_TEXT,
+            "limit": max(limit, 0) + 1,
+        }
+        found = await self._read("list_assets", parameters, lambda row: (rows.asset(row), (row[1], row[2])))
+        return page(found, limit)
+
+    async def list_all_assets(self, *, limit: int = 100, cursor: str | None = None) -> Page[AssetRow]:
+        place = decode_cursor(cursor, tuple[str, str, int]) or ("", "", 0)
+        parameters = {
+            "after_tenant": place[0],
+            "after_name": place[1],
+            "after_version": place[2],
+            "limit": max(limit, 0) + 1,
+        }
+        found = await self._read("list_all_assets", parameters, lambda row: (rows.asset(row), tuple(row[:3])))
+        return page(found, limit)
+
+    async def measure_assets(self, tenant: str) -> int:
+        return int(await self._find("measure_assets", {"tenant": tenant}, first) or 0)
+
+    async def delete_asset(self, tenant: str, name: str, version: int, now: float) -> AssetRow | None:
+        parameters = {"tenant": tenant, "name": name, "version": version, "now": now}
+        found = await self._write("delete_asset", parameters)
+        return rows.asset(found[0]) if found else None
 
     # -- sessions
 

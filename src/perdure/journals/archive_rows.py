@@ -13,6 +13,7 @@ import msgspec
 from perdure.archive import (
     Alias,
     ApiKey,
+    AssetRow,
     AuditEntry,
     AuditFilter,
     AuditRecord,
@@ -35,6 +36,7 @@ _words = msgspec.json.Decoder(tuple[str, ...]).decode
 link = named(Link)
 callback = named(Callback)
 saved_view = named(SavedView)
+asset = named(AssetRow)
 
 
 def struct_values(struct: msgspec.Struct) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """The collector: deletes blobs that no journal names any more.
 
 A collection has two steps. *Mark* finds everything the journals name, in events, snapshots, definitions, commands and
-notices; a text that looks like a reference counts as one. *Sweep* discards a blob that is unnamed and older than the
+notices, and what was promoted; a text that looks like a reference counts as one. *Sweep* discards a blob that is unnamed and older than the
 grace period, which leaves it readable; deletes one that was discarded a grace period ago and is still unnamed; and
 restores one that was discarded and is named after all. Nothing is deleted that two marks, a grace period apart, have
 not both found unnamed.
@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from perdure.archive import Archive
 from perdure.blobs import (
     SCHEME,
     WITH_REFS,
@@ -70,6 +71,7 @@ class Collector:
     def __init__(
         self,
         journal: Journal,
+        archive: Archive,
         blobs: BlobStore,
         library: Library,
         clock: Clock,
@@ -77,6 +79,7 @@ class Collector:
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._journal = journal
+        self._archive = archive
         self._blobs = blobs
         self._library = library
         self._clock = clock
@@ -102,6 +105,7 @@ class Collector:
         for tenant in {"default", *named.tenants}:
             async for name in self._workflows(tenant):
                 await self._mark_definition(named, tenant, name)
+        await self._mark_assets(named)
         after = 0
         while commands := await self._journal.read_commands(after=after):
             for command in commands:
@@ -113,6 +117,18 @@ class Collector:
                 await self._mark_text(named, _EVERYONE, notice.body)
             after = notices[-1].notice_id
         return named
+
+    async def _mark_assets(self, named: Named) -> None:
+        """What was promoted or uploaded outlives every run. It is looked at after the runs: one that is promoted meanwhile is named by
+        its run, or here."""
+        cursor = None
+        while True:
+            page = await self._archive.list_all_assets(limit=_PAGE, cursor=cursor)
+            for asset in page.items:
+                await self._mark_text(named, asset.tenant, f"{asset.ref} {asset.preview}".encode())
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     async def _mark_run(self, named: Named, tenant: str, run_id: str) -> None:
         named.tenants.setdefault(tenant, set())

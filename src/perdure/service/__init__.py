@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perdure.access import Principal
     from perdure.engine import Engine
     from perdure.service.approvals import Approvals
+    from perdure.service.assets import Assets
     from perdure.service.audit import AuditTrail
     from perdure.service.blobs import Blobs
     from perdure.service.dead_letters import DeadLetters
@@ -87,6 +88,12 @@ class Service:
         from perdure.service.blobs import Blobs
 
         return Blobs(self.tenancy)
+
+    @cached_property
+    def assets(self) -> Assets:
+        from perdure.service.assets import Assets
+
+        return Assets(self.tenancy)
 
     @cached_property
     def upkeep(self) -> Upkeep:

@@ -77,7 +77,7 @@ class Tenancy:
     # -- looking up ----------------------------------------------------------------------------------------------------
 
     async def find_run(self, run_id: str) -> RunRecord | None:
-        record = await self.engine.journal.find_run(run_id) if self._sane(run_id) else None
+        record = await self.engine.journal.find_run(run_id) if self.is_sane(run_id) else None
         return record if record is not None and self._sees(record.row.tenant) else None
 
     async def get_run(self, run_id: str) -> RunRecord:
@@ -91,7 +91,7 @@ class Tenancy:
         return record, await self.engine.runs.state_of(record)
 
     async def get_approval(self, approval_id: str) -> ApprovalRow:
-        row = await self._find_approval(approval_id) if self._sane(approval_id) else None
+        row = await self._find_approval(approval_id) if self.is_sane(approval_id) else None
         if row is None or not self._sees(row.tenant):
             raise NotFound(f"there is no approval {approval_id[:200]}")
         return row
@@ -103,7 +103,7 @@ class Tenancy:
             return None
 
     async def get_dead_letter(self, dead_letter_id: str) -> DeadLetterRow:
-        row = await self._find_dead_letter(dead_letter_id) if self._sane(dead_letter_id) else None
+        row = await self._find_dead_letter(dead_letter_id) if self.is_sane(dead_letter_id) else None
         if row is None or not self._sees(row.tenant):
             raise NotFound(f"there is no dead letter {dead_letter_id[:200]}")
         return row
@@ -117,13 +117,13 @@ class Tenancy:
     async def get_trigger(self, name: str, tenant: str | None = None) -> TriggerRow:
         """The trigger of this name in the caller's own tenant; in another one only for an owner."""
         whose = tenant if tenant is not None and self._sees(tenant) else self.tenant
-        row = await self.engine.journal.find_trigger(whose, name) if self._sane(name) else None
+        row = await self.engine.journal.find_trigger(whose, name) if self.is_sane(name) else None
         if row is None or row.state == "deleted":
             raise NotFound(f"there is no trigger {name[:200]}")
         return row
 
     @staticmethod
-    def _sane(name: str) -> bool:
+    def is_sane(name: str) -> bool:
         """Whether a name can name anything: text that no database takes cannot."""
         return len(name) <= LONGEST_ID and "\0" not in name and not any("\ud800" <= one <= "\udfff" for one in name)
 

@@ -126,5 +126,5 @@ class Upkeep:
         pruner = Pruner(engine.journal, archive, engine.clock, retention_days=retention_days, event_days=event_days)
         forgotten = await (pruner.count() if dry_run else pruner.prune())
         blobs = engine.contents.blobs
-        collector = Collector(engine.journal, blobs, engine.library, engine.clock, grace_seconds=grace_seconds)
+        collector = Collector(engine.journal, archive, blobs, engine.library, engine.clock, grace_seconds=grace_seconds)
         return forgotten, await collector.collect(dry_run=dry_run)

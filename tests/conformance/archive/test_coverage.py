@@ -21,5 +21,5 @@ def test_both_databases_have_an_archive():
 
 def test_every_operation_of_the_port_has_a_case():
     operations = operations_of(Archive)
-    assert len(operations) == 44
+    assert len(operations) == 50
     SUITE.check_named(operations)

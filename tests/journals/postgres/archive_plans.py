@@ -21,6 +21,7 @@ FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.sessions SELECT sha256(n::text::bytea), 's' || n, 'tenant' || n % 5, 'k' || n % 500, 'key', 'ada', '', '[]', '', n, n, n
 FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.saved_views SELECT 'tenant' || n % 5, 'k' || n % 500, 'view' || n, '', 'ada', n FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.assets SELECT 'tenant' || n % 500, 'name' || n, 1, '', '', '', 1, '', '', '', '', n, null FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.notifications
 SELECT 'told' || n, 'tenant1', CASE WHEN n % 1000 = 0 THEN 'waiting' ELSE 'delivered' END, 1, n, n, null, ''
 FROM generate_series(1, {ROWS}) n;
@@ -42,6 +43,7 @@ TENANT = {"tenant": "tenant3"}
 PLACE = {"cursor_at": 9000.0, "cursor_seq": 1800}
 SESSIONS = {**TENANT, "owner": "k3", "now": 1.0, "seen_after": 1.0}
 VIEW = {**TENANT, "owner": "k3", "name": "view3"}
+ASSET = {**TENANT, "name": "name3", "version": 1}
 LOGS = {"run_id": "run00000003", "tenant": "tenant3", "after": 500, **LIMIT}
 
 PLANS: list[tuple[str, dict[str, Any], str]] = [
@@ -68,6 +70,11 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("find_link", HASH, "links_pkey"),
     ("consume_link", {**HASH, "approval_id": "a1", "decision": "approve", "now": 1.0}, "links_pkey"),
     ("release_link", {**HASH, "consumed_at": 1.0}, "links_pkey"),
+    ("find_asset", ASSET, "assets_pkey"),
+    ("list_assets", {**TENANT, "after_name": "", "after_version": 0, "last_name": "z", **LIMIT}, "assets_pkey"),
+    ("list_all_assets", {"after_tenant": "tenant3", "after_name": "", "after_version": 0, **LIMIT}, "assets_pkey"),
+    ("measure_assets", TENANT, "assets_pkey"),
+    ("delete_asset", {**ASSET, "now": 1.0}, "assets_pkey"),
     ("find_view", VIEW, "saved_views_pkey"),
     (
         "sum_ledger",
@@ -150,4 +157,13 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 }
 
 # Inserts.
-UNPLANNED = {"note_version", "create_key", "create_link", "create_session", "save_view", "keep_callback", *FUNCTIONS}
+UNPLANNED = {
+    "note_version",
+    "create_key",
+    "create_link",
+    "create_session",
+    "save_view",
+    "keep_asset",
+    "keep_callback",
+    *FUNCTIONS,
+}

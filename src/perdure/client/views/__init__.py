@@ -15,6 +15,7 @@ from perdure.client.views.approval_views import (
     Notification,
     Notify,
 )
+from perdure.client.views.asset_views import AssetVersion
 from perdure.client.views.blob_views import BlobPut, BlobStat
 from perdure.client.views.dead_letter_views import (
     ChangeRefused,
@@ -139,6 +140,7 @@ __all__ = [
     "ApprovalDetails",
     "ApprovalLinks",
     "ArrowKind",
+    "AssetVersion",
     "Attempt",
     "AuditEntry",
     "AuditVerdict",
