@@ -69,6 +69,9 @@ sim: setup ## SEEDS=100000 simulated histories from START on, or one: SEED=123; 
 trigger-kills: setup ## kill -9 of each process while 10,000 webhooks, 1,000 schedules and 1,000,000 rows come in; about 13 minutes
 	@PERDURE_TEST_LONG=1 $(PY) -m pytest -n 0 -s --timeout 0 tests/chaos/test_triggers.py $(ARGS)
 
+stream-kills: setup ## CHUNKS=1000000 through three stages while the process is killed every second: the sum is right
+	@CHUNKS=$(or $(CHUNKS),1000000) $(PY) -m pytest -n 0 -s --timeout 0 tests/engine/test_stream_kills.py $(ARGS)
+
 chaos: setup ## SECONDS=300 in which processes, servers and the network fail; SEED=123 repeats one, roughly
 	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
@@ -89,7 +92,7 @@ attack: setup ## every attack that worked once or never did, on real servers of 
 real-model: setup ## RUNS=200 of models, classifiers and agents on SmolLM2, a small real model: each ends as documented; fetches 127 MB once
 	@$(PY) -m tests.real_model --runs $(or $(RUNS),200) $(ARGS)
 
-bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, ="turns TREE" beside another checkout, =distributed, =http, =triggers
+bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, ="turns TREE" beside another checkout, =distributed, =http, =triggers, =streams
 	@$(PY) -m bench $(if $(JSON),--json) $(if $(KEEP),--keep) $(ARGS)
 
 peers: setup ## Perdure beside LangGraph, DBOS, Celery, Prefect, Temporal and Restate, by turns; QUICK=1 takes minutes

@@ -5,6 +5,7 @@ what became slower since those that are kept. `make bench ARGS=scaling` measures
 
 `make bench ARGS="turns OTHER"` compares with another checkout by turns, on a machine that is not quiet (`bench.turns`).
 
+`make bench ARGS=streams` measures chunks through one edge, and the stores alone (`bench.streams`).
 `make bench ARGS=triggers` measures webhooks, schedules and idle triggers (`bench.triggers`).
 
 `make bench ARGS=distributed` measures several processes on PostgreSQL and Valkey instead; see `bench.distributed`.
@@ -52,6 +53,10 @@ def main(arguments: list[str]) -> int:
         from bench import http
 
         return http.main(wanted[1:])
+    if wanted[:1] == ["streams"]:
+        from bench import streams
+
+        return streams.main(wanted[1:])
     if wanted[:1] == ["triggers"]:
         from bench import triggers
 
@@ -67,7 +72,7 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in wanted if name not in TITLES]:
         there = ", ".join(TITLES)
         print(
-            f"unknown: {', '.join(unknown)}; there are {there}, scaling, turns, distributed, http, triggers",
+            f"unknown: {', '.join(unknown)}; there are {there}, scaling, turns, distributed, http, triggers, streams",
             file=sys.stderr,
         )
         return 2

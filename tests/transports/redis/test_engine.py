@@ -115,10 +115,9 @@ async def test_runs_complete_though_redis_is_flushed_and_killed_again_and_again(
 
 
 @contextlib.asynccontextmanager
-async def foreign_worker(url, name, queue, prefix):
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(EXAMPLE), url, name, queue, prefix, stderr=subprocess.PIPE
-    )
+async def foreign_worker(url, name, queue, *more, program=EXAMPLE):
+    words = (sys.executable, str(program), url, name, queue, *more)
+    process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.PIPE)
     try:
         yield process
     finally:
@@ -186,5 +185,36 @@ def test_the_example_is_short_and_imports_nothing_of_perdure():
         if line.strip() and not line.startswith(("import ", "from "))
     ]
     assert len(code) <= 45
+    assert "import perdure" not in text
+    assert "from perdure" not in text
+
+
+ADD = {"function": "tests.engine.streaming:add"}
+STREAMING = EXAMPLE.with_name("streaming.py")
+
+
+@pytest.mark.slow
+async def test_a_worker_in_plain_python_streams_to_a_function_of_perdure(tmp_path, redis_server, monkeypatch):
+    prefix = redis_server.new_prefix()
+    reader: dict[str, Any] = {"id": "sum", "type": "task", "config": ADD}
+    late = reader | {"id": "late", "dependencies": ["sum"]}
+    made = foreign("count", "count", n=500) | {"stream": {"collect": "count"}}
+    edges = [{"from": "count", "to": "sum.numbers"}, {"from": "count", "to": "late.numbers"}]
+    definition = workflow(made, reader, late, edges=edges)
+    async with running(tmp_path, redis_server.url, prefix, monkeypatch) as engine:
+        more = (f"{tmp_path / 'perdure.db'}.blobs", prefix)
+        async with foreign_worker(redis_server.url, "plain", "images", *more, program=STREAMING):
+            await start(engine, definition, "r1")
+            state = await end(engine, "r1")
+    assert state.state.value == "completed", state.error
+    outputs = {state.name(one.node): one.output for one in state.activations.values()}
+    assert outputs == {"count": 500, "sum": 125_250, "late": 125_250}
+    assert redis_server.unexplained_keys(prefix) == []
+
+
+def test_the_worker_that_streams_is_short_and_imports_nothing_of_perdure():
+    text = STREAMING.read_text()
+    lines = [line for line in text.split('"""', 2)[2].splitlines() if line.strip()]
+    assert len([line for line in lines if not line.startswith(("import ", "from "))]) <= 67
     assert "import perdure" not in text
     assert "from perdure" not in text
