@@ -440,13 +440,13 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     """What a worker says of itself, from a thread of its own."""
 
     worker: str
-    running: tuple[str, ...] = ()
+    running: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_SLOTS)] = ()
     slots: Annotated[int, msgspec.Meta(ge=0, le=MOST_SLOTS)] = 0
     queues: tuple[str, ...] = ("default",)
     types: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     lag_seconds: float = 0.0
-    started: dict[str, float] | None = None
+    started: Annotated[dict[str, float], msgspec.Meta(max_length=MOST_SLOTS)] | None = None
     """Since when handlers are at work, for those that have been for a moment; None if this worker does not say."""
     host: str = ""
     pid: int = 0

@@ -1,9 +1,12 @@
 """Saved views over HTTP: whose they are, who may change what everybody has, and how many there are."""
 
+from urllib.parse import quote
+
 import pytest
 
 from perdure.service import saved_views
 from tests.api.helpers import bearer, serving
+from tests.attack.marks import attack
 
 ANN, BOB, EVE = bearer("ann", "operator"), bearer("bob", "viewer"), bearer("eve", "admin", tenant="other")
 
@@ -58,6 +61,14 @@ async def test_a_name_that_nobody_could_read_is_refused(server, name):
     assert (await save(server, name, ANN)).status_code == 422
     assert (await server.get(f"/views/{name}", headers=ANN)).status_code == 404
     assert (await server.client.delete(f"/api/v1/views/{name}", headers=ANN)).status_code == 404
+
+
+@attack("S30", "a saved view for everybody whose name reads as that of another one")
+@pytest.mark.parametrize("name", ["mine\u200b", "\u202eenim", "e\u0301", "a\u009b31m", " mine"])
+async def test_a_name_that_reads_as_another_one_is_refused(server, name):
+    refused = await save(server, quote(name), ANN, shared=True)
+    assert (refused.status_code, refused.json()["problems"][0]["path"]) == (422, "name")
+    assert await names(server, BOB) == []
 
 
 async def test_a_query_is_one_of_an_address(server):

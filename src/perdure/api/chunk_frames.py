@@ -77,6 +77,10 @@ async def _frames(reader: ChunkReader) -> AsyncGenerator[bytes, None]:
 
 
 def _chunk(edition: int, number: int, body: bytes) -> bytes:
+    if (
+        b"\n" in body or b"\r" in body
+    ):  # between its parts, as a worker of any language may write JSON; here a line ends a field
+        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
     return b'id: %d.%d\nevent: chunk\ndata: {"edition":%d,"number":%d,"chunk":%s}\n\n' % (
         edition,
         number,

@@ -138,8 +138,8 @@ def working_view(working: Working) -> dict[str, Any]:
 
 
 def read_progress(said: str) -> Any:
-    """What a handler said of how far it is; None if it said nothing, or what its worker wrote is not shallow JSON."""
-    if not said or said.count("[") + said.count("{") > DEEPEST_PROGRESS:
+    """What a handler said of how far it is; None if it said nothing, or what its worker wrote is not shallow JSON without NUL."""
+    if not said or said.count("[") + said.count("{") > DEEPEST_PROGRESS or "\\u0000" in said:
         return None
     try:
         return msgspec.json.decode(said)

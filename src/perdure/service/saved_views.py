@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from perdure.access import Permission, name_of
 from perdure.archive import SavedView
 from perdure.errors import NotFound, Refused
+from perdure.plain_text import find_name_trouble
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.views import View
 
 if TYPE_CHECKING:
     from perdure.service.tenancy import Tenancy
 
+_NO_NAME = "the name of a view is text of 1 to 100 characters, without slashes and control characters"
 MOST = 100
 """How many views an owner may have; a tenant as a whole is one."""
 _NAME = re.compile(r"[^/\x00-\x1f\x7f\ud800-\udfff\ufffd]{1,100}")
@@ -46,8 +48,9 @@ class SavedViews:
 
     async def save(self, name: str, query: str, *, shared: bool = False) -> View:
         """Keep a filter under a name. One that there was under it is replaced."""
-        if not _NAME.fullmatch(name):
-            message = "the name of a view is text of 1 to 100 characters, without slashes and control characters"
+        trouble = find_name_trouble(name) if _NAME.fullmatch(name) else ""
+        if trouble is not None:
+            message = f"the name of a view: {trouble}" if trouble else _NO_NAME
             raise Invalid(message, [Trouble("name", "bad_name", message)])
         tenancy, owner = self._tenancy, self._get_owner(shared)
         known = await tenancy.archive.list_views(tenancy.tenant, owner, MOST)

@@ -106,10 +106,12 @@ class WorkReports:
         is over, though a worker may name it a moment longer."""
         latest = self._clock.now() - TOLD_SECONDS
         tasks, _ = await self.look()
+        begins = f"{run_id}/"
         found = [
             task_view(address, working)
             for name, working in tasks.items()
-            if (working.since is None or working.since <= latest)
+            if name.startswith(begins)  # at first: each reader of a run goes through the tasks of all
+            and (working.since is None or working.since <= latest)
             and (address := parse_task_id(name)) is not None
             and address.run_id == run_id
             and not address.undo

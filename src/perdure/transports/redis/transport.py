@@ -47,6 +47,14 @@ from perdure.transports.redis.wakes import Wakes
 
 _log = logging.getLogger(__name__)
 
+LARGEST_BEAT = 4 * 1024 * 1024
+"""Of a worker with as many tasks as one may have, and their names. What says more is no worker."""
+LARGEST_BEATS = 32 * 1024 * 1024
+"""Of all workers in one look: the latest."""
+_READ_IN_A_TURN = 1024 * 1024
+_BESIDES = 2048
+"""What each beat costs beside its bytes, as bytes."""
+
 
 class RedisTransport:
     """Made by `perdure.transports.redis.open_redis`."""
@@ -65,6 +73,7 @@ class RedisTransport:
         is_cluster: bool,
     ) -> None:
         self.process = clock.new_id()
+        self._clock = clock
         """The name of this process to others, for as long as it lives."""
         self._loop = asyncio.get_running_loop()
         self._keys = keys
@@ -202,9 +211,15 @@ class RedisTransport:
         return await self._open._tasks.find_missing(task_ids, self.list_workers, self._results.find_reported)
 
     async def list_workers(self) -> list[WorkerSeen]:
-        reply = await self._open._link.run("list_workers", [self._keys.workers_seen, self._keys.workers_beats])
+        keys = [self._keys.workers_seen, self._keys.workers_beats]
+        reply = await self._open._link.run("list_workers", keys, [LARGEST_BEAT, LARGEST_BEATS])
         seen: list[WorkerSeen] = []
+        read = 0
         for milliseconds, said in zip(reply[::2], reply[1::2], strict=True):
+            read += len(said) + _BESIDES
+            if read > _READ_IN_A_TURN:
+                read = 0
+                await self._clock.sleep(0)  # no time passes, but other tasks have their turn
             try:
                 seen.append(WorkerSeen(self._messages.decode_lines("beat", said), milliseconds / 1000))
             except EnvelopeRefused:
