@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from starlette.responses import Response
 from perdure.access import Permission
 from perdure.api.byte_ranges import wanted_range
 from perdure.api.endpoints import Answer, Call, Routes
+from perdure.api.lasting_answer import LastingAnswer
 from perdure.api.metrics import MEDIA_TYPE
 from perdure.api.request_reader import Query, media_type, read_bytes
 from perdure.api.revalidation import is_known
@@ -28,6 +30,9 @@ outside = Routes("server", prefix="")
 SYSTEM = Permission.SYSTEM_READ
 BYTES = "application/octet-stream"
 READY_SECONDS = 5.0
+LARGEST_WHOLE = 64 * 1024 * 1024
+"""A blob, or a part of one, that is larger is sent piece by piece: the server never holds it. It may be a file of gigabytes."""
+PIECE = 1024 * 1024
 
 
 class Search(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,20 +151,30 @@ async def stat_blob(call: Call) -> Any:
 async def get_blob(call: Call) -> Response:
     """Get the content of a blob, byte for byte as it was stored, or with `Range` a part of it."""
     ref = call.path("hash")
-    asked = call.request.headers
-    if "range" not in asked and "if-none-match" not in asked:
-        return _content(await call.service.blobs.get(ref), _tag(ref))
     size = (await call.service.blobs.stat(ref))["size"]
     tag = _tag(ref)
     if is_known(call.request, tag):
         return Response(status_code=304, headers=_about(tag))
     part = wanted_range(call.request, size, tag)
+    first, end = part or (0, size)
+    status, headers = 200, _about(tag)
+    if part is not None:
+        status, headers = 206, {**headers, "Content-Range": f"bytes {first}-{end - 1}/{size}"}
+    if end - first > LARGEST_WHOLE:
+        place = call.site.places.enter(call.principal)
+        answer = LastingAnswer(call, _pieces(call, ref, first, end), Permission.BLOBS_READ, place, BYTES, headers)
+        answer.status_code = status
+        return answer
     if part is None:
         return _content(await call.service.blobs.get(ref), tag)
-    first, end = part
-    data = await call.service.blobs.part(ref, first, end - first)
-    headers = {**_about(tag), "Content-Range": f"bytes {first}-{end - 1}/{size}"}
-    return Response(data, 206, headers, BYTES)
+    return Response(await call.service.blobs.part(ref, first, end - first), status, headers, BYTES)
+
+
+async def _pieces(call: Call, ref: str, first: int, end: int) -> AsyncGenerator[bytes, None]:
+    while first < end:
+        data = await call.service.blobs.part(ref, first, min(PIECE, end - first))
+        yield data
+        first += len(data)
 
 
 @routes.head("/blobs/{hash:path}", Permission.BLOBS_READ)
