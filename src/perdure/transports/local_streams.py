@@ -23,6 +23,7 @@ class _Edition:
         "base",
         "chain",
         "edition",
+        "mark",
         "over",
         "parts",
         "readers",
@@ -38,6 +39,8 @@ class _Edition:
         """The last attempt that went on with it."""
         self.chain = 0
         """What all chunks so far came to."""
+        self.mark = (0, 0)
+        """The last number of which the bytes were asked, and they: a tail of a million chunks is not added up at each look."""
         self.base = 1
         """The number of the first chunk of the tail."""
         self.tail: list[bytes] = []
@@ -57,7 +60,10 @@ class _Edition:
     def size_upto(self, number: int) -> int:
         """The bytes up to and with this chunk; where it is kept, up to the end of the piece before it."""
         if number >= self.base - 1:
-            return self.sizes + sum(map(len, self.tail[: number - self.base + 1]))
+            known, size = self.mark if self.base - 1 <= self.mark[0] <= number else (self.base - 1, self.sizes)
+            size += sum(map(len, self.tail[known - self.base + 1 : number - self.base + 1]))
+            self.mark = (number, size)
+            return size
         return max((size for part, size in self.parts if part.upto <= number), default=0)
 
 
