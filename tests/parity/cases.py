@@ -402,6 +402,13 @@ def node_types(world):
         assert read(told[0].stdout) == read(told[1].stdout)
 
 
+def cost(world):
+    for by in ("workflow", "model", "day"):
+        world.compare("cost", "--by", by)
+    world.compare("cost", "--workflow", "nobody")
+    world.compare("cost", "--since", "no time", code=2)
+
+
 # -- triggers ----------------------------------------------------------------------------------------------------------
 
 MOVED = ("trigger_id", "run_id", "next_at", "last_at", "spec", "cursor", "waiting", "open", "failures")
@@ -528,6 +535,6 @@ CASES = (
     *(dlq_list, dlq_show, dlq_requeue, dlq_discard, workflows_list, workflows_show, workflows_versions),
     *(workflows_push, workflows_patch, workflows_alias, blobs_put, blobs_get, blobs_stat, keys_create, keys_list),
     *(assets_list, assets_put, assets_get, assets_delete, assets_promote),
-    *(keys_revoke, audit_list, audit_verify, run, graph, validate, node_types),
+    *(keys_revoke, audit_list, audit_verify, run, graph, validate, node_types, cost),
     *TRIGGERS,
 )

@@ -50,7 +50,7 @@ def test_a_database_that_no_process_holds_and_a_server_answer_the_same(unheld_wo
 
 def test_every_command_that_can_be_given_a_server_has_a_case():
     found = set(_commands(app, (), set()))
-    assert found == {case.__name__ for case in CASES}
+    assert found - {"mcp"} == {case.__name__ for case in CASES}  # it speaks for a server, and has no database
 
 
 def _commands(group, names, seen):
