@@ -326,6 +326,7 @@ OPERATIONS = {
     "blobs.stat": named("content", _stat_blob, apart=("modified_at",)),
     "system.search": named("", lambda on, _: on.system.search("nowhere")),
     "system.overview": named("", lambda on, _: on.system.overview(span="7d"), apart=("buckets", "newest")),
+    "system.usage": named("", lambda on, _: on.system.usage(by="model")),
     "system.me": named("", lambda on, _: on.system.me(), apart=("name",)),
     "system.node_types": named("", lambda on, _: on.system.node_types()),
     "system.node_type": named("http", lambda on, name: on.system.node_type(name)),
