@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from demo import INTERRUPTED, KILLED, TERMINAL, Window, say  # noqa: E402
-from model import Model, NoModel  # noqa: E402
+from model import Model, NoModel  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 HERE = Path(__file__).parent / "demo"
 RUN = "run lead.yaml --run-id lead"

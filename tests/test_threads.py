@@ -18,6 +18,9 @@ from tests.waiting import until_true
 
 SOURCES = Path(perdure.__file__).parent
 OTHERWISE = {
+    "runtime/worker/attempt_files.py": "files of an attempt, which has a slot of its worker",
+    "runtime/worker/asset_previews.py": "a preview for an attempt, which has a slot of its worker",
+    "runtime/worker/spooled_content.py": "files of an attempt, which has a slot of its worker",
     "runtime/worker/isolated_process.py": "a process of its own, for one attempt",
     "runtime/worker/isolation.py": "waits for the end of a process, and no longer than half a second",
     "runtime/worker/local_context.py": "a function of the user's own",

@@ -47,7 +47,7 @@ def report(task, name, **said):
     server.publish(f"{PREFIX}:wake:results", partition)
     while said["kind"] == "checkpointed":
         if answer := server.getdel(f"{PREFIX}:{{partition:{partition}}}:grant:{ask}"):
-            return json.loads(answer.partition(b"\n")[0])["granted"]
+            return json.loads(answer.splitlines()[0])["granted"]
         time.sleep(0.02)
     return True
 

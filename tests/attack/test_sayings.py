@@ -189,7 +189,7 @@ async def test_a_checkpoint_that_cannot_be_sent_is_an_error_of_its_handler(opene
     monkeypatch.setattr(
         attempts.Attempt,
         "checkpointed",
-        lambda self, left, step, worker, usage=None: made(self, left, "\ud800", worker),
+        lambda self, left, step, worker, *rest, **more: made(self, left, "\ud800", worker),
     )
 
     async def handler(config: Any, ctx: Any) -> Any:

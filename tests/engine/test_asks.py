@@ -103,7 +103,7 @@ async def test_what_another_language_asks_wrongly_fails_its_attempt(tmp_path):
     about = {"at": 1.0, "address": Result(run_id="r", node="a", kind="suspended").address}
     bad = [
         [{"name": "a b", "kind": "sleep"}],
-        [{"name": "a", "kind": "patch"}],
+        [{"name": "a", "kind": "letter"}],
         [{"name": "a", "kind": "approval", "approvers": ["ann", "ann"]}],
         [{"name": "a", "kind": "approval", "approvers": ["ann"], "quorum": 2}],
         [{"name": "a", "kind": "approval", "form": {"type": 7}}],

@@ -61,10 +61,13 @@ async def overview(call: Call, query: Look) -> Any:
     return await call.site.overviews.read(call.service.tenancy, query.span, lambda: queues().first())
 
 
+Day = Annotated[str, Meta(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
 class SpentOf(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     by: Annotated[Literal["workflow", "model", "day"], Meta(description="What is added up together.")] = "workflow"
-    since: Annotated[str | None, Meta(description="The first day, in UTC; 30 days ago without it.")] = None
-    until: Annotated[str | None, Meta(description="The last day, in UTC; today without it.")] = None
+    since: Annotated[Day, Meta(description="The first day, in UTC; 30 days ago without it.")] | None = None
+    until: Annotated[Day, Meta(description="The last day, in UTC; today without it.")] | None = None
     workflow: Annotated[str | None, Meta(description="Only what runs of this workflow used.")] = None
 
 

@@ -4,7 +4,6 @@ bytes are kept.
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,8 +87,8 @@ class Assets:
         await self._check_room(self._tenant, sum(sizes))
         with tempfile.NamedTemporaryFile(prefix="perdure-") as file:
             for ref in parts:
-                await asyncio.to_thread(file.write, await self._blobs.get(self._tenant, full_ref(ref)))
-            await asyncio.to_thread(file.flush)
+                await aside(self._tenant, file.write, await self._blobs.get(self._tenant, full_ref(ref)))
+            await aside(self._tenant, file.flush)
             kept = await self._blobs.put_file(self._tenant, Path(file.name))
         return await self._keep(name, StoredAsset(kept, media_type, file_name, sum(sizes)), self._tenant)
 

@@ -116,4 +116,4 @@ async def test_a_heard_result_that_is_not_acknowledged_comes_again(adapter, tran
     await transport.acknowledge([deliveries[0].receipt])
     adapter.redeliver()
     await transport.report([result("c")])
-    assert await receive(transport, 2) == ["b", "c"]
+    assert await receive(transport, 1) + await receive(transport, 1) == ["b", "c"]  # together or one after the other

@@ -9,6 +9,7 @@ from perdure.kernel import effects as fx
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.values import Ask, Wait
 from perdure.model.money import NOTHING, Budget, Usage, to_millionths
+from perdure.runtime.coordinator.projections import list_used
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules import graphs
 from tests.kernel.rules.graphs import child, effects, end_child, node, problems, start
@@ -215,6 +216,26 @@ def test_rule_84_a_run_goes_on_with_a_larger_budget_and_not_without_one():
     run.tell(c.Resume, by="ann", budget=Budget(calls=6))
     assert (run.status, run.dispatched(), run.state.money.budget) == ("running", {"a"}, Budget(calls=6))
     assert begin(run, "a", reserve=Usage(calls=6))
+
+
+def test_rule_85_what_each_append_adds_to_the_ledger_is_together_what_the_run_has_used():
+    run = start(node("a"), node("b"), **FIVE)
+    rows, before = [], run.state.money
+    for what in (
+        lambda: begin(run, "a", reserve=THREE, model="small"),
+        lambda: settle(run, "a", usage=Usage(calls=1, input=7, usd=5)),
+        lambda: begin(run, "b", reserve=CALL, model="large"),
+        lambda: run.lapse("b"),  # nobody knows what became of its call
+        lambda: run.complete("a"),
+    ):
+        what()
+        rows += list_used(run.state, before, run.now)
+        before = run.state.money
+        assert list_used(run.state, before, run.now) == ()  # an append that is repeated brings nothing again
+    assert {row.model for row in rows} == {"small", "large", ""}
+    spent, unsettled = run.state.money.spent, run.state.money.unsettled
+    assert (sum(row.calls for row in rows), sum(row.usd for row in rows)) == (spent.calls, spent.usd) == (2, 5)
+    assert (sum(row.unsettled_calls for row in rows), sum(row.input for row in rows)) == (unsettled.calls, 7) == (1, 7)
 
 
 def test_rule_84_a_run_that_failed_for_its_budget_is_retried_with_a_larger_one():
