@@ -4,6 +4,7 @@ import pytest
 
 from perdure.invariants import Checker
 from perdure.invariants import money as ledger
+from perdure.journal import LedgerRow
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.outstanding import outstanding
@@ -220,7 +221,8 @@ def test_rule_84_a_run_goes_on_with_a_larger_budget_and_not_without_one():
 
 def test_rule_85_what_each_append_adds_to_the_ledger_is_together_what_the_run_has_used():
     run = start(node("a"), node("b"), **FIVE)
-    rows, before = [], run.state.money
+    rows: list[LedgerRow] = []
+    before = run.state.money
     for what in (
         lambda: begin(run, "a", reserve=THREE, model="small"),
         lambda: settle(run, "a", usage=Usage(calls=1, input=7, usd=5)),
