@@ -20,7 +20,19 @@ from tests.attack.helpers import until_some
 from tests.attack.marks import attack
 from tests.engine.helpers import DEADLINE, until_true
 
-WAITING = {"name": "w", "nodes": [{"id": "a", "type": "wait", "config": {"signal": "go"}}]}
+WAITING = {
+    "name": "w",
+    "nodes": [
+        {"id": "a", "type": "wait", "config": {"signal": "go"}},
+        {
+            "id": "yields",
+            "type": "task",
+            "config": {"function": "tests.engine.streaming:words"},
+            "stream": {},
+            "dependencies": ["a"],
+        },
+    ],
+}
 
 
 @contextlib.asynccontextmanager
@@ -83,6 +95,7 @@ async def test_a_request_that_waits_takes_a_place_too(tmp_path):
 LASTING = {
     "stream": ("GET", "/runs/{run}/stream", None),
     "stream with what is executed": ("GET", "/runs/{run}/stream?with=working", None),
+    "chunks": ("GET", "/runs/{run}/nodes/yields/chunks", None),
     "export": ("GET", "/runs/{run}/export", None),
     "wait": ("POST", "/runs", {"definition": WAITING, "wait_seconds": 300}),
     "wait for a run that was started before": ("POST", "/runs", {"definition": WAITING, "wait_seconds": 300}),
