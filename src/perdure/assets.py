@@ -212,18 +212,24 @@ class Asset:
     def _pieces(self, size: int) -> Iterator[bytes]:
         seen = hashlib.sha256()
         for first in range(0, self.size, size):
-            piece = self.part(first, min(size, self.size - first))
-            seen.update(piece)
-            yield piece
+            yield self._take(self.part(first, min(size, self.size - first)), seen)
         self._check(seen.hexdigest())
 
     async def _pieces_async(self, size: int) -> AsyncIterator[bytes]:
         seen = hashlib.sha256()
         for first in range(0, self.size, size):
-            piece = await self._part_async(first, min(size, self.size - first))
-            seen.update(piece)
-            yield piece
+            yield self._take(await self._part_async(first, min(size, self.size - first)), seen)
         self._check(seen.hexdigest())
+
+    def _take(self, piece: bytes, seen: Any) -> bytes:
+        """Note a piece. The size is what a value says (S20): where nothing comes any more, nobody goes on to that end."""
+        seen.update(piece)
+        if not piece:
+            self._check(seen.hexdigest())
+            if self.stored is not None:
+                message = f"{self.name or 'an asset'} is said to have {self.size:,} bytes, and has fewer"
+                raise Failure("blob_damaged", message, retryable=False)
+        return piece
 
     def _check(self, digest: str) -> None:
         if self.stored is not None and not self.stored.ref.endswith(digest):

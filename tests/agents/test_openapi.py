@@ -19,6 +19,8 @@ from perdure.llms.port import Result
 from perdure.llms.profile_rows import Auth, Profile
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from tests.agents.desk import DeskContext, fails, work
+from tests.attack.marks import attack
+from tests.attack.watchdog import taking_at_most
 from tests.egress.server import PLAIN, Server, reply
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
@@ -350,6 +352,7 @@ def test_a_document_of_no_use_is_refused_with_the_reason(data, words):
         {"parameters": [parameter("x"), parameter("x", "header")]},
         {"servers": [{"url": "https://evil.example"}]},
         {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}},
+        {"parameters": 5},
         {"operationId": "report"},
         {"operationId": "a b"},
         {"operationId": 7},
@@ -358,6 +361,29 @@ def test_a_document_of_no_use_is_refused_with_the_reason(data, words):
 def test_what_is_not_understood_of_a_document_is_left_out(operation):
     paths = {**document()["paths"], "/odd": {"get": {"operationId": "odd", **operation}}}
     assert {one.id for one in read(paths=paths).operations} <= {"getCurrentWeather", "report", "getCity", "removeCity"}
+
+
+def many(operations, properties):
+    schema = {"type": "object", "properties": {f"a{number}": STRING for number in range(properties)}}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Large"}}}}
+    paths = {f"/p{n}": {"post": {"operationId": f"o{n}", "requestBody": body}} for n in range(operations)}
+    return {"openapi": "3.1.0", "paths": paths, "components": {"schemas": {"Large": schema}}}
+
+
+@attack("S03", "an OpenAPI document whose operations all refer to the same large schema")
+@pytest.mark.slow
+@pytest.mark.parametrize("operations", [200, 5_000, 9_000])
+def test_what_a_document_refers_to_is_counted_as_often_as_it_is(operations):
+    """Two megabytes took a thread of the worker for minutes, and more memory than it has."""
+    with taking_at_most(4), pytest.raises(BadDocument, match="counted for each operation"):
+        read_document("weather", PROFILE, json.dumps(many(operations, 20_000)).encode())
+
+
+@attack("S03", "an OpenAPI document of many operations")
+@pytest.mark.slow
+def test_no_more_operations_are_read_than_an_agent_is_told_of():
+    with taking_at_most(1), pytest.raises(BadDocument, match="more than 200 operations"):
+        read_document("weather", PROFILE, json.dumps(many(12_000, 1)).encode())
 
 
 def test_the_operator_says_which_operations_there_are_and_what_they_do():

@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.api import assets as asset_routes
-from perdure.api import system
+from perdure.api import byte_ranges, system
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 CONTENT = bytes(range(256)) * 40
@@ -19,8 +19,7 @@ async def test_content_comes_whole_and_in_parts_also_piece_by_piece(server, ref,
     if pieces:
         monkeypatch.setattr(asset_routes, "SMALL", 100)
         monkeypatch.setattr(system, "LARGEST_WHOLE", 100)
-        monkeypatch.setattr(asset_routes, "PIECE", 1000)
-        monkeypatch.setattr(system, "PIECE", 1000)
+        monkeypatch.setattr(byte_ranges, "PIECE", 1000)
     await server.ok("/assets/a", {"parts": [ref], "media_type": "text/html", "file_name": "a.html"}, method="PUT")
     for path in ("/assets/a/content", f"/blobs/{ref.removeprefix('cas://')}"):
         whole = await server.get(path)

@@ -111,5 +111,8 @@ async def test_events_ledger_and_service_say_the_same_and_children_count_once(tm
         assert (total["unsettled"], found["more"]) == ({"calls": 0, "usd": 0.0}, False)
         assert (await system.usage(by="day", workflow="child"))["total"]["calls"] == 2
         assert (await system.usage(since="2001-01-01", until="2001-01-02"))["total"]["calls"] == 0
+        assert (await system.usage(until="9999-12-31"))["total"] == total, (
+            "it was an internal error: no day is behind it"
+        )
         with pytest.raises(Invalid, match="is no day"):
             await system.usage(since="yesterday")

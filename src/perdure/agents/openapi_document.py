@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
 
 from perdure import weight
+from perdure.budget import Budget, OverBudget
 from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import parse
 from perdure.expressions.json_schema import find_mistake
@@ -25,6 +28,8 @@ from perdure.plain_text import clean_line, cut
 LARGEST_DOCUMENT = 2 * 1024 * 1024
 MOST_OPERATIONS = 200
 """How many one agent is told of, of one profile."""
+MOST_STEPS = 1_000_000
+"""How many values are looked at, each as often as operations refer to it: about two seconds of a thread."""
 LONGEST_LINE = 400
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _ID = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
@@ -97,12 +102,20 @@ def read_document(name: str, profile: Profile, data: bytes) -> Api:
     if not isinstance(document, dict) or not str(document.get("openapi", "")).startswith("3."):
         raise BadDocument("it is no OpenAPI document of version 3")
     base = _base_of(profile, document)
-    operations = list(_operations(profile, _Document(document)))
+    try:
+        operations = list(islice(_operations(profile, _Document(document)), MOST_OPERATIONS + 1))
+    except OverBudget:
+        raise BadDocument(
+            f"its schemas have more than {MOST_STEPS:,} parts, counted for each operation that refers to them; allow fewer in "
+            "`operations` of the profile"
+        ) from None
     if not operations:
         raise BadDocument("it has no operation that can be called, or the profile allows none of them")
     if len(operations) > MOST_OPERATIONS:
-        most = f"an agent is told of {MOST_OPERATIONS} at most; allow fewer in `operations` of the profile"
-        raise BadDocument(f"it has {len(operations)} operations that can be called, and {most}")
+        raise BadDocument(
+            f"it has more than {MOST_OPERATIONS} operations that can be called, and an agent is told of no more; allow fewer in "
+            "`operations` of the profile"
+        )
     origin = str(profile.url).rstrip("/")
     return Api(name, profile.spec, digest, origin, base, tuple(operations), profile.label, bool(profile.sha256))
 
@@ -129,6 +142,7 @@ class _Document:
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         self.is_old = str(data["openapi"]).startswith("3.0")
+        self._budget = Budget(MOST_STEPS)
 
     def follow(self, value: Any) -> Any:
         """What a value refers to inside the document, if it refers to something. Raises _LeftOut."""
@@ -150,7 +164,9 @@ class _Document:
         return found
 
     def schema(self, value: Any, defs: dict[str, Any]) -> Any:
-        """A schema as JSON Schema, with what it refers to in `defs`. Raises _LeftOut."""
+        """A schema as JSON Schema, with what it refers to in `defs`. Raises _LeftOut and OverBudget."""
+        self._budget.spend(1)
+        self._budget.read(value)
         if isinstance(value, list):
             return [self.schema(one, defs) for one in value]
         if not isinstance(value, dict):
@@ -173,6 +189,7 @@ class _Document:
 
     def _keyword(self, key: str, value: Any, defs: dict[str, Any]) -> Any:
         if key in ("enum", "const", "default", "examples", "required"):
+            self._budget.read(value)
             return value
         if key in ("properties", "patternProperties", "$defs", "definitions") and isinstance(value, dict):
             return {name: self.schema(one, defs) for name, one in value.items()}
@@ -199,10 +216,10 @@ def _operations(profile: Profile, document: _Document) -> Iterator[Operation]:
         for method in _METHODS
         if isinstance(item.get(method), dict)
     ]
-    ids = [row[3].get("operationId") for row in rows]
+    ids = Counter(id for row in rows if isinstance(id := row[3].get("operationId"), str))
     for path, method, item, operation in rows:
         id = operation.get("operationId")
-        if not isinstance(id, str) or not _ID.fullmatch(id) or ids.count(id) > 1:
+        if not isinstance(id, str) or not _ID.fullmatch(id) or ids[id] > 1:
             continue
         effect = profile.effect_of(id, method.upper())
         if effect is None:
@@ -220,7 +237,7 @@ def _read(
         raise _LeftOut("servers of its own")
     defs: dict[str, Any] = {}
     found: dict[tuple[str, str], tuple[Parameter, Any, bool]] = {}
-    for one in [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]:
+    for one in [*_listed(item.get("parameters")), *_listed(operation.get("parameters"))]:
         row = document.follow(one)
         if not isinstance(row, dict) or not isinstance(row.get("name"), str):
             raise _LeftOut("a parameter without a name")
@@ -257,6 +274,12 @@ def _read(
     summary = clean_line(str(operation.get("summary") or operation.get("description") or ""))
     parameters = tuple(parameter for parameter, _, _ in found.values())
     return Operation(id, method, path, cut(summary, 200), parameters, whole, effect, kind)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list | None):
+        raise _LeftOut("parameters that are no list")
+    return value or []
 
 
 def _parameter(profile: Profile, row: dict[str, Any]) -> Parameter:

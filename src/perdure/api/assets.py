@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,9 +10,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from perdure.access import Permission
-from perdure.api.byte_ranges import wanted_range
+from perdure.api.byte_ranges import in_pieces, wanted_range
 from perdure.api.endpoints import Call, Routes
-from perdure.api.lasting_answer import LastingAnswer
+from perdure.api.lasting_answer import LastingAnswer, while_allowed
 from perdure.api.parameters import Limit, Text
 from perdure.api.request_reader import Body, Query
 from perdure.api.schemas import asset_schemas as s
@@ -20,8 +20,7 @@ from perdure.api.schemas import asset_schemas as s
 routes = Routes("assets")
 READ, WRITE = Permission.BLOBS_READ, Permission.BLOBS_WRITE
 BYTES = "application/octet-stream"
-PIECE = 1024 * 1024
-SMALL = 4 * PIECE
+SMALL = 4 * 1024 * 1024
 """Up to so many bytes are one answer; more are sent piece by piece."""
 Version = Annotated[int, Meta(description="Which version; without it the newest.", ge=1, le=2**31)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -85,10 +84,11 @@ async def get_asset(call: Call, query: WhichVersion) -> Any:
 
 @routes.put("/assets/{name}", WRITE, s.AssetVersion)
 async def put_asset(call: Call, body: PutAsset) -> Any:
-    """Keep content that was put as blobs, part by part, as the next version of a name."""
-    return await call.service.assets.put(
-        call.path("name"), body.parts, media_type=body.media_type, file_name=body.file_name
-    )
+    """Keep content that was put as blobs, part by part, as the next version of a name. Gigabytes take a while, and a place of those
+    that a key has for what lasts."""
+    name, about = call.path("name"), {"media_type": body.media_type, "file_name": body.file_name}
+    with call.site.places.enter(call.principal):
+        return await while_allowed(call, WRITE, call.service.assets.put(name, body.parts, **about))
 
 
 @routes.delete("/assets/{name}", WRITE, s.AssetVersion)
@@ -123,16 +123,14 @@ async def get_asset_content(call: Call, query: WhichVersion) -> Response:
         data = await call.service.assets.part(name, version=version, first=first, count=end - first)
         return Response(data, status, headers, BYTES)
     place = call.site.places.enter(call.principal)
-    answer = LastingAnswer(call, _pieces(call, name, version, first, end), READ, place, BYTES, headers)
+    read = partial(_read, call, name, version)
+    answer = LastingAnswer(call, in_pieces(read, first, end), READ, place, BYTES, headers)
     answer.status_code = status
     return answer
 
 
-async def _pieces(call: Call, name: str, version: int, first: int, end: int) -> AsyncGenerator[bytes, None]:
-    while first < end:
-        data = await call.service.assets.part(name, version=version, first=first, count=min(PIECE, end - first))
-        yield data
-        first += len(data)
+async def _read(call: Call, name: str, version: int, first: int, count: int) -> bytes:
+    return await call.service.assets.part(name, version=version, first=first, count=count)
 
 
 def _attached(name: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from starlette.requests import Request
 
+from perdure.blobs import BlobDamaged
 from perdure.errors import PerdureError
 
+PIECE = 1024 * 1024
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
 
 
@@ -39,3 +42,15 @@ def wanted_range(request: Request, size: int, tag: str) -> tuple[int, int] | Non
     if int(first) >= size:
         raise RangeUnsatisfiable(size)
     return int(first), min(size, int(last) + 1) if last else size
+
+
+async def in_pieces(read: Callable[[int, int], Awaitable[bytes]], first: int, end: int) -> AsyncGenerator[bytes, None]:
+    """The bytes from one to before another, piece by piece. Raises BlobDamaged where the store has fewer: the answer breaks off."""
+    while first < end:
+        data = await read(first, min(PIECE, end - first))
+        if not data:
+            raise BlobDamaged(
+                f"a blob of which {end:,} bytes were promised ends after {first:,}; look at the blob store"
+            )
+        yield data
+        first += len(data)

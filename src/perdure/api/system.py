@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from perdure.access import Permission
-from perdure.api.byte_ranges import wanted_range
+from perdure.api.byte_ranges import in_pieces, wanted_range
 from perdure.api.endpoints import Answer, Call, Routes
 from perdure.api.lasting_answer import LastingAnswer
 from perdure.api.metrics import MEDIA_TYPE
@@ -32,7 +32,6 @@ BYTES = "application/octet-stream"
 READY_SECONDS = 5.0
 LARGEST_WHOLE = 64 * 1024 * 1024
 """A blob, or a part of one, that is larger is sent piece by piece: the server never holds it. It may be a file of gigabytes."""
-PIECE = 1024 * 1024
 
 
 class Search(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -165,19 +164,13 @@ async def get_blob(call: Call) -> Response:
         status, headers = 206, {**headers, "Content-Range": f"bytes {first}-{end - 1}/{size}"}
     if end - first > LARGEST_WHOLE:
         place = call.site.places.enter(call.principal)
-        answer = LastingAnswer(call, _pieces(call, ref, first, end), Permission.BLOBS_READ, place, BYTES, headers)
+        pieces = in_pieces(partial(call.service.blobs.part, ref), first, end)
+        answer = LastingAnswer(call, pieces, Permission.BLOBS_READ, place, BYTES, headers)
         answer.status_code = status
         return answer
     if part is None:
         return _content(await call.service.blobs.get(ref), tag)
     return Response(await call.service.blobs.part(ref, first, end - first), status, headers, BYTES)
-
-
-async def _pieces(call: Call, ref: str, first: int, end: int) -> AsyncGenerator[bytes, None]:
-    while first < end:
-        data = await call.service.blobs.part(ref, first, min(PIECE, end - first))
-        yield data
-        first += len(data)
 
 
 @routes.head("/blobs/{hash:path}", Permission.BLOBS_READ)

@@ -154,8 +154,12 @@ async def _put(where: Where, path: Path, name: str, media_type: str) -> Any:
 
 
 def _choose(view: Any) -> str:
-    """A new file of the asset's own name, which is data: it is neither hidden nor somewhere else."""
+    """A new file of the asset's own name, which is data, also of a server: it is neither hidden nor somewhere else."""
+    from perdure.assets import find_file_trouble
+
     name = (view["file_name"] or view["name"]).lstrip(".") or "asset"
+    if (trouble := find_file_trouble(name)) is not None:
+        raise click.UsageError(f"the asset names no file ({trouble}); say with -o where the content goes")
     if Path(name).exists():
         raise click.UsageError(f"{name} exists; say with -o where the content goes")
     return str(name)

@@ -134,10 +134,19 @@ class Assets:
             message = f"assets of {kept:,} bytes are kept, {size:,} more would be over {most:,} (PERDURE_TENANT_ASSET_BYTES); delete some"
             raise Refused(message, code="too_many_assets")
 
+    async def _measured(self, tenant: str, stored: StoredAsset) -> StoredAsset:
+        """The asset as its content is: the value of a node may say anything of it (S20). Raises where the content is gone."""
+        preview = stored.preview
+        if preview is not None:
+            size = (await self._blobs.stat(tenant, preview.ref)).size
+            preview = msgspec.structs.replace(preview, size=size)
+        size = (await self._blobs.stat(tenant, stored.ref)).size
+        return msgspec.structs.replace(stored, size=size, preview=preview)
+
     async def _keep(self, name: str, stored: StoredAsset, tenant: str, *, run_id: str = "", node: str = "") -> View:
         self._check_name(name)
+        stored = await self._measured(tenant, stored)
         await self._check_room(tenant, stored.size)
-        await self._blobs.stat(tenant, stored.ref)  # raises where the content is gone
         row = AssetRow(
             tenant=tenant,
             name=name,

@@ -25,8 +25,7 @@ async def read_spent(tenancy: Tenancy, by: By, since: str | None, until: str | N
     now = tenancy.engine.clock.now()
     first = _day("since", since) or day_of(now - DAYS * 86_400)
     last = _day("until", until) or day_of(now)
-    after = (datetime.date.fromisoformat(last) + datetime.timedelta(days=1)).isoformat()
-    where = (first, after)
+    where = (first, _after(last))
     rows = await tenancy.archive.sum_ledger(tenancy.tenant, by, *where, workflow=workflow or "", limit=MOST + 1)
     total = await tenancy.archive.sum_ledger(tenancy.tenant, "tenant", *where, workflow=workflow or "", limit=1)
     items = [
@@ -46,6 +45,12 @@ def _day(name: str, given: str | None) -> str | None:
         pass
     message = f"{given[:40]!r} is no day; write one as 2026-11-18"
     raise Invalid(message, [Trouble(name, "wrong_value", message)])
+
+
+def _after(day: str) -> str:
+    """The day behind it. Days are compared as text, and behind the last that there is everything is."""
+    last = datetime.date.fromisoformat(day)
+    return ":" if last == datetime.date.max else (last + datetime.timedelta(days=1)).isoformat()
 
 
 def _usage(row: LedgerSum) -> dict[str, Any]:
