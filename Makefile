@@ -47,6 +47,7 @@ ui-watch: setup ## build it anew whenever a file is saved; look at it with `perd
 # What cannot be fetched is said, and its tests say it again: everything else can be tested without it.
 tools: setup
 	@$(PY) scripts/ui.py --tools
+	@$(PY) scripts/judges.py langgraph || true
 
 test: tools ## every test
 	@$(PYTEST) $(ARGS)
@@ -105,10 +106,13 @@ format: setup ## format and mend what the linter can
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
 
+# All but langgraph, which needs much and is fetched apart.
+EXTRAS := postgres redis distributed mcp pydantic-ai dev-servers
+
 lock: ## renew requirements/dev.lock from pyproject.toml (needs uv)
-	@uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --upgrade \
+	@uv pip compile pyproject.toml $(EXTRAS:%=--extra %) --group dev --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements/dev.lock
 
 clean: ## remove everything that was made here
-	@rm -rf $(VENV) .peers .model .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist ui/node_modules
+	@rm -rf $(VENV) .judges .peers .model .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist ui/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -146,7 +146,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"opener", "kernel", "settings", "runtime", "engine", "service"}
     | PORTS
     | MIDDLE,  # it also runs what it builds, and asks for that what everybody asks: the service
-    "ext": {"outcomes", "spending"},  # handlers of users import it, with libraries of their own
+    "ext": {"asks", "outcomes", "spending"},  # handlers of users import it, with libraries of their own
     "doctor": BASE | {"kernel", "settings", "runtime", "engine", "invariants"} | PORTS,
     "simulation": BASE
     | {"kernel", "settings", "contents", "runtime", "engine", "invariants"}

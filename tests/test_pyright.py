@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import judges
 from tests.documents import blocks
 
 pytestmark = pytest.mark.slow
@@ -20,7 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((RO
 SETTINGS = {
     "typeCheckingMode": "standard",
     "reportUnusedExpression": False,  # pages show what an expression gives
-    "extraPaths": [str(ROOT / "src"), "examples/plugin/src"],
+    "extraPaths": [str(ROOT / "src"), "examples/plugin/src", str(judges.folder_of("langgraph"))],
 }
 
 
@@ -45,7 +46,7 @@ def test_pyright_accepts_the_documents_and_the_examples(tmp_path):
     wrong = [
         f"{Path(one['file']).relative_to(tmp_path)}:{one['range']['start']['line'] + 1}: {one['message']}"
         for one in report["generalDiagnostics"]
-        if one["severity"] == "error"
+        if one["severity"] == "error" and (judges.is_here("langgraph") or '"langgraph' not in one["message"])
     ]
     assert not wrong, "\n".join(wrong)
     assert report["summary"]["filesAnalyzed"] > 30

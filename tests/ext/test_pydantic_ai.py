@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, ModelRetry
+from pydantic_ai import Agent, ModelRetry, Tool
 from pydantic_ai.messages import BinaryContent, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 
+from perdure.asks import Suspended
 from perdure.ext.pydantic_ai import Durable
 from perdure.outcomes import Failure, StepAmbiguous
 from perdure.transport import Task
 from tests.agents.desk import DeskContext, Dies, Journal
+from tests.ext.killed import run_until_it_ends
 
 pytestmark = pytest.mark.slow  # the library takes seconds to be imported
 
@@ -142,3 +145,47 @@ async def test_what_cannot_be_kept_is_refused():
 
 async def _stream(messages: list[Any], info: Any) -> Any:
     yield "hello"
+
+
+async def test_calls_that_need_an_approval_are_asked_for_at_once_and_no_worker_waits():
+    def wants(messages: list[Any], info: Any) -> ModelResponse:
+        given = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        if not given:
+            return ModelResponse(parts=[ToolCallPart("pay", {"cents": one}, tool_call_id=f"c{one}") for one in (1, 2)])
+        return ModelResponse(parts=[TextPart(" | ".join(str(part.content) for part in given))])
+
+    def pay(cents: int) -> str:
+        did[f"pay {cents}"] += 1
+        return f"paid {cents}"
+
+    async def enter_once(journal: Journal) -> str:
+        kept = {"data": None, "steps": dict(journal.steps)} if journal.steps else None
+        task = Task(run_id="r1", node="a", type="task", idempotency_key="k", checkpoint=kept, asked=dict(journal.asked))
+        ctx = DeskContext(task, journal)
+        durable = Durable(ctx, approvers=["ann"])
+        agent = Agent(FunctionModel(wants), tools=[Tool(pay, requires_approval=True)], capabilities=[durable])
+        try:
+            return (await agent.run("Pay.")).output
+        except Suspended:
+            journal.asks += ctx.asks or []
+            raise
+
+    journal = Journal()
+    with pytest.raises(Suspended):
+        await enter_once(journal)
+    assert [one["shown"] for one in journal.asks] == [{"tool": "pay", "arguments": {"cents": one}} for one in (1, 2)]
+    assert {tuple(one["approvers"]) for one in journal.asks} == {("ann",)}
+    assert not did
+    for one, decision in zip(journal.asks, ("approve", "reject"), strict=True):
+        journal.asked[one["name"]] = one["content"]
+        journal.steps[one["name"]] = {"decision": decision, "comments": "too much"}
+    assert await enter_once(journal) == "paid 1 | A person did not allow this call. too much"
+    assert dict(did) == {"pay 1": 1}
+    assert await enter_once(journal) == "paid 1 | A person did not allow this call. too much"
+    assert dict(did) == {"pay 1": 1}
+
+
+def test_a_process_that_is_killed_in_a_tool_goes_on_and_people_are_asked(tmp_path):
+    said, did = run_until_it_ends(tmp_path, "pydantic_ai", dict(os.environ))
+    assert said == "completed {'result': 'approve'}"
+    assert did == ["turn 1", "first", "turn 2", "deadly", "deadly", "turn 3", "pay", "turn 4"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic_ai.capabilities import AbstractCapability
@@ -25,9 +25,11 @@ from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.messages import BinaryContent, ModelMessagesTypeAdapter, ModelResponse, ToolReturn
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
 
+from perdure.asks import Approval
 from perdure.outcomes import Failure
 from perdure.spending import Spent, Usage
 
@@ -40,15 +42,23 @@ class Durable(AbstractCapability[Any]):
 
     `effects` names the tools whose calls must not happen twice: `{"charge": "at_most_once"}`. `reserve` is the most that one
     request uses; with it, requests count in the budget of the run, with the tokens of the answer and the money of `reserve`. `name` tells several agents of one handler apart.
+    Calls that need an approval (`requires_approval`) are asked of people, of the `approvers` if there are some, and no worker waits.
     """
 
     def __init__(
-        self, ctx: Any, *, name: str = "", effects: Mapping[str, Effect] | None = None, reserve: Usage | None = None
+        self,
+        ctx: Any,
+        *,
+        name: str = "",
+        effects: Mapping[str, Effect] | None = None,
+        reserve: Usage | None = None,
+        approvers: Sequence[str] | None = None,
     ) -> None:
         self._ctx = ctx
         self._prefix = f"{name}/" if name else ""
         self._effects = dict(effects or {})
         self._reserve = reserve
+        self._approvers = None if approvers is None else tuple(approvers)
         self._requests = 0
         self._calls: Counter[str] = Counter()
 
@@ -99,12 +109,32 @@ class Durable(AbstractCapability[Any]):
             raise ModelRetry(kept["retry"])
         return kept["value"]
 
+    async def handle_deferred_tool_calls(self, ctx: Any, *, requests: Any) -> DeferredToolResults | None:
+        """What people say about the calls that need an approval: all of them are asked at once, and each is asked once."""
+        if not requests.approvals:
+            return None
+        asked = {}
+        for call in requests.approvals:
+            shown = {"tool": call.tool_name, "arguments": call.args_as_dict()}
+            about = json.dumps([call.tool_call_id, shown], sort_keys=True, default=repr)
+            name = f"{self._prefix}ok.{self._requests}.{hashlib.sha256(about.encode()).hexdigest()[:12]}"
+            asked[name.replace("/", ".")] = call, Approval(show=shown, approvers=self._approvers)
+        answers = await self._ctx.ask({name: ask for name, (_, ask) in asked.items()})
+        said: dict[str, Any] = {call.tool_call_id: _decided(answers[name]) for name, (call, _) in asked.items()}
+        return DeferredToolResults(approvals=said)
+
     def _name(self, tool: str, arguments: dict[str, Any]) -> str:
         """The step of a call: by what is called with what, and not by the order in which calls side by side begin."""
         data = json.dumps([tool, self._requests, arguments], sort_keys=True, default=repr)
         name = f"{self._prefix}tool/{self._requests}/{tool[:80]}/{hashlib.sha256(data.encode()).hexdigest()[:12]}"
         self._calls[name] += 1
         return name if self._calls[name] == 1 else f"{name}~{self._calls[name]}"
+
+
+def _decided(answer: dict[str, Any]) -> ToolApproved | ToolDenied:
+    if answer["decision"] == "approve":
+        return ToolApproved()
+    return ToolDenied(f"A person did not allow this call. {answer.get('comments') or ''}".strip())
 
 
 class _StepModel(WrapperModel):

@@ -197,6 +197,10 @@ class Context:
         """The result of a step that this or an earlier attempt has kept; None if there is none. For node types."""
         return msgspec.to_builtins(self._steps[name]) if name in self._steps else None
 
+    def list_steps(self, prefix: str) -> list[str]:
+        """The names of the steps that have been kept and begin so. For node types."""
+        return [name for name in self._steps if name.startswith(prefix)]
+
     @property
     def asks(self) -> list[dict[str, Any]] | None:
         """What the handler has asked for, as it travels; None while it has asked for nothing. For workers."""
