@@ -19,7 +19,9 @@ from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
 from perdure.runtime.coordinator import loaded
+from perdure.runtime.coordinator.inbox import Handling
 from perdure.runtime.coordinator.listener import Listener
+from perdure.runtime.coordinator.messages import Noticed
 from perdure.runtime.lost_runs import LostRuns
 from perdure.simulation.plan import DIVIDED_FROM, SCHEDULES_FROM, TRIGGERS_FROM, make_plan
 from perdure.simulation.schedule_world import ScheduleWorld, make_world
@@ -169,9 +171,47 @@ def _notice_consumed_before_creation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Listener, "_tell_start", consume)
 
 
+def _notice_after_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """That a run is to begin is written with whatever the trigger decides next, if its process is still there then."""
+    real_notice, real_commit = loaded.Loaded._notice, loaded.Loaded.commit
+    late: dict[int, tuple[Any, list[Any]]] = {}
+
+    def notice(self: Any, effect: Any) -> None:
+        if isinstance(effect, fx.StartRun):
+            late.setdefault(id(self), (self, []))[1].append(effect)
+        else:
+            real_notice(self, effect)
+
+    def commit(self: Any, *arguments: Any) -> Any:
+        made = real_commit(self, *arguments)
+        for effect in late.pop(id(self), (self, []))[1]:
+            real_notice(self, effect)
+        return made
+
+    patch.setattr(loaded.Loaded, "_notice", notice)
+    patch.setattr(loaded.Loaded, "commit", commit)
+
+
+def _notice_to_a_continued_run_dropped(patch: pytest.MonkeyPatch) -> None:
+    """The end of a run is consumed by the trigger that has gone on as another, which is told nothing; and nobody looks for it."""
+    real = Handling._handle
+
+    def handle(self: Any, into: Any, message: Any, batch: Any) -> None:
+        before = list(into.notices)
+        real(self, into, message, batch)
+        if isinstance(message, Noticed) and len(into.notices) > len(before) and into.notices[-1][1] == message.body:
+            into.notices.pop()
+
+    patch.setattr(Handling, "_handle", handle)
+    _nobody_looks(patch)
+
+
 def _lost_run_still_open(patch: pytest.MonkeyPatch) -> None:
     _end_not_told(patch)
+    _nobody_looks(patch)
 
+
+def _nobody_looks(patch: pytest.MonkeyPatch) -> None:
     async def look(self: Any) -> None:
         pass
 
@@ -207,7 +247,9 @@ BUGS: dict[Plant, tuple[str, int]] = {
     _backfill_repeats: ("TG7", 12),
     _window_lost_on_restart: ("TG1", 4),
     _mailbox_not_carried_over: ("TG1", 4),
+    _notice_after_the_commit: ("TG3", 12),
     _notice_consumed_before_creation: ("TG3", 12),
+    _notice_to_a_continued_run_dropped: ("TG10", 4),
     _lost_run_still_open: ("TG10", 2),
 }
 """What tells of each, and a seed from which on it soon shows."""

@@ -5,7 +5,7 @@ import pytest
 
 from perdure.clock import SystemClock
 from perdure.model.trigger_sources import Table
-from perdure.sources import SourceFailed, SourceRefused
+from perdure.sources import SourceFailed, SourceRefused, postgres_table
 from perdure.sources.postgres_table import PostgresTableSource
 from perdure.testing.source_checks import check_source
 from tests.attack.marks import attack
@@ -116,6 +116,29 @@ async def test_a_transaction_that_had_no_id_yet_is_waited_for(url, database, mak
     await transaction.commit()
     assert (await read_all(source))[0] == [1, 2]
     await late.close()
+
+
+async def test_a_table_that_asks_only_for_transactions_with_a_number_loses_a_row(url, database, make, monkeypatch):
+    """The bug of G3, planted: the test above is about it, and nothing else closes the hole."""
+    _by_numbers_alone(monkeypatch)
+    late = await asyncpg.connect(url)
+    transaction = late.transaction()
+    await transaction.start()
+    await late.fetchval("SELECT now()")
+    await database.execute("INSERT INTO orders (id) VALUES (2)")
+    source = make()
+    given, cursor = await read_all(source)
+    await late.execute("INSERT INTO orders (id) VALUES (1)")
+    await transaction.commit()
+    await late.close()
+    assert given == [2]
+    assert await read_all(source, cursor, polls=30) == ([], cursor)
+
+
+def _by_numbers_alone(patch):
+    said = postgres_table._OTHERS
+    assert "min(xact_start)" in said
+    patch.setattr(postgres_table, "_OTHERS", said.replace("min(xact_start)", "min(NULL::timestamptz)"))
 
 
 async def test_a_transaction_of_another_database_holds_nothing_back(postgres_servers, database, make):
