@@ -11,7 +11,7 @@ TRIGGERS = (*range(1, 16), *range(21, 31))
 def tables():
     """The rows of the tables of the page, by what begins them."""
     text = (ROOT / "docs" / "internals" / "holes.md").read_text(encoding="utf-8")
-    found = {"G": [], "H": [], "P": []}
+    found: dict[str, list[list[str]]] = {"G": [], "H": [], "P": []}
     for kind, line in re.findall(r"^(\| ([GHP])\d.*)$", text, re.MULTILINE):
         found[line].append([cell.strip() for cell in kind.strip("| ").split(" | ")])
     return found
@@ -49,5 +49,4 @@ def test_every_bug_that_the_design_names_is_planted():
     for number, _, planted, _ in tables()["P"]:
         assert names(planted), number
         for one in names(planted):
-            assert f"def {one}(" in source, number
-            assert len(re.findall(rf"\b{one}\b", source)) > 1, number
+            assert 0 < source.count(f"def {one}(") < source.count(one), number

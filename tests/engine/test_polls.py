@@ -18,6 +18,7 @@ from perdure.engine import Engine
 from perdure.kernel import events as e
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.mailbox import Mailbox, run_of_item
+from perdure.runtime import poll_handler
 from perdure.runtime.poll_handler import PollHandler
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
@@ -142,6 +143,58 @@ async def test_a_poll_of_an_idle_source_ends_after_an_hour():
     config = {"source": {"every": 60}, "cursor": "0", "slow": False, "trigger": "t", "revision": 1}
     said = await PollHandler(open_source, clock, 1).handle(config, SimpleNamespace(tenant="default"))
     assert (said["items"], said["after"], said["cursor"], clock.at) == ([], "0", "0", 3600.0)
+
+
+async def test_a_source_that_is_told_when_something_comes_is_asked_at_once():
+    """An hour lies between its polls; and one that wakes for nothing is not asked without end."""
+    come = asyncio.Event()
+    slept: list[float] = []
+
+    class Sleeps(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            slept.append(seconds)
+            await (asyncio.Event().wait() if seconds > 1 else asyncio.sleep(0))
+
+    class Told(Source):
+        asked = 0
+
+        async def poll(self, cursor: str | None) -> Polled:
+            self.asked += 1
+            return Polled((Item("1", 7),), "1") if self.asked == 3 else Polled((), cursor or "")
+
+        async def wait(self, seconds: float) -> None:
+            await come.wait()
+
+    source = Told()
+
+    async def open_source(said: Any) -> Source:
+        return source
+
+    handler = PollHandler(open_source, Sleeps(), 1)
+    config = {"trigger": "t", "revision": 1, "source": {"every": 3600}, "slow": False, "cursor": ""}
+    polling = asyncio.create_task(handler.handle(config, SimpleNamespace(tenant="acme")))
+    await until_true(lambda: source.asked == 1, "it was asked")
+    assert not polling.done()
+    come.set()
+    assert [item["id"] for item in (await polling)["items"]] == ["1"]
+    assert slept == [3600.0, poll_handler.WOKEN_SECONDS] * 2
+
+
+async def test_what_a_source_cannot_wait_for_fails_its_poll():
+    class Broken(Source):
+        async def poll(self, cursor: str | None) -> Polled:
+            return Polled((), cursor or "")
+
+        async def wait(self, seconds: float) -> None:
+            raise ConnectionError("the server has gone")
+
+    async def open_source(said: Any) -> Source:
+        return Broken()
+
+    handler = PollHandler(open_source, SystemClock(), 1)
+    config = {"trigger": "t", "revision": 1, "source": {"every": 3600}, "slow": False, "cursor": ""}
+    with pytest.raises(ConnectionError):
+        await handler.handle(config, SimpleNamespace(tenant="acme"))
 
 
 async def test_a_poll_that_sleeps_holds_no_slot():

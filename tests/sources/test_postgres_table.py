@@ -1,11 +1,13 @@
 """A table of PostgreSQL as a source, on a real server: rows that become visible late are not passed over."""
 
+import asyncio
+
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from perdure.clock import SystemClock
 from perdure.model.trigger_sources import Table
-from perdure.sources import SourceFailed, SourceRefused, postgres_table
+from perdure.sources import Polled, SourceFailed, SourceRefused, postgres_table
 from perdure.sources.postgres_table import PostgresTableSource
 from perdure.testing.source_checks import check_source
 from tests.attack.marks import attack
@@ -191,9 +193,6 @@ async def test_what_cannot_be_read_fails_and_what_cannot_be_ordered_is_said(data
     await database.execute("CREATE TABLE loose (id int); INSERT INTO loose VALUES (NULL)")
     with pytest.raises(SourceFailed, match="NOT NULL"):
         await make(table="loose", cursor=("id",)).poll(None)
-    for more in ({"reread": 5}, {"notify": "x"}):
-        with pytest.raises(SourceRefused, match="not offered"):
-            make(**more)
 
 
 async def test_a_source_only_reads_and_comes_back_after_its_connection_is_lost(database, make):
@@ -213,6 +212,86 @@ async def test_a_source_only_reads_and_comes_back_after_its_connection_is_lost(d
 async def test_a_cursor_of_another_table_is_refused(database, make, cursor):
     with pytest.raises(SourceRefused):
         await make().poll(cursor)
+
+
+async def test_a_row_that_comes_later_than_settle_is_found_behind_the_cursor(url, database, make):
+    late = await asyncpg.connect(url)
+    transaction = late.transaction()
+    await transaction.start()
+    await late.execute("INSERT INTO orders (id) VALUES (1)")
+    await database.execute("INSERT INTO orders (id) VALUES (2)")
+    source = make(settle=0, reread=3600)
+    given, cursor = await read_all(source)
+    assert given == [2]
+    await transaction.commit()
+    await late.close()
+    lost = await source.poll(cursor)
+    assert [item.data["id"] for item in lost.items] == [1]
+    again = await source.poll(cursor)  # the answer was lost: what it gave counts for nothing, and ids are the same
+    assert {item.id for item in again.items} >= {item.id for item in lost.items}
+    assert await read_all(source, again.cursor, polls=5) == ([], again.cursor)
+    await add(database, 3, at="2126-01-01")
+    assert (await read_all(source, again.cursor))[0] == [3]
+
+
+async def test_another_process_looks_back_as_far_and_the_ids_are_the_same(database, make):
+    await database.execute("INSERT INTO orders (id) VALUES (1), (2)")
+    first = make(settle=0, reread=3600)
+    polled = await first.poll("")
+    second = make(settle=0, reread=3600)
+    repeated = await second.poll(polled.cursor)
+    assert [item.id for item in repeated.items] == [item.id for item in polled.items]
+    assert repeated.cursor != polled.cursor
+    assert await second.poll(repeated.cursor) == Polled((), repeated.cursor)
+
+
+async def test_what_was_there_when_reading_began_is_no_item_however_late_it_is_looked_for(database, make):
+    await database.execute("INSERT INTO orders (id) VALUES (1), (2)")
+    source = make(settle=0, reread=3600, from_="end")
+    begun = (await source.poll(None)).cursor
+    assert await read_all(source, begun, polls=5) == ([], begun)
+    await database.execute("INSERT INTO orders (id, at) SELECT 3, max(at) + interval '1 s' FROM orders")
+    given, cursor = await read_all(source, begun)
+    assert given == [3]
+    assert await read_all(make(settle=0, reread=3600), cursor, polls=5) == ([3], await _moved(make, cursor))
+
+
+async def _moved(make, cursor):
+    return (await make(settle=0, reread=3600).poll(cursor)).cursor
+
+
+async def test_many_rows_are_looked_for_by_pages_and_too_many_are_refused(database, make, monkeypatch):
+    await database.execute("INSERT INTO orders (id) SELECT n FROM generate_series(1, 250) n")
+    source = make(settle=0, reread=3600)
+    given, cursor = await read_all(source, "")
+    assert given == list(range(1, 251))
+    assert await source.poll(cursor) == Polled((), cursor)
+    other = make(settle=0, reread=3600)
+    repeated, there = await read_all(other, cursor)
+    assert repeated == given
+    monkeypatch.setattr(postgres_table, "MOST_REREAD", 100)
+    with pytest.raises(SourceRefused, match="shorten"):
+        await other.poll(there)
+
+
+async def test_looking_back_in_time_needs_a_column_of_times(database, make):
+    await add(database, 1)
+    source = make(cursor=("id",), settle=0, reread=60)
+    polled = await source.poll("")
+    with pytest.raises(SourceRefused, match="bigint"):
+        await source.poll(polled.cursor)
+
+
+async def test_a_notification_wakes_who_waits_and_what_it_saw_is_asked_for_soon(database, make):
+    source = make(notify="orders_changed")
+    begun = await source.poll("")
+    waiting = asyncio.create_task(source.wait(3600))
+    await add(database, 1)
+    await database.execute("NOTIFY orders_changed")
+    await asyncio.wait_for(waiting, 30)
+    assert await source.poll(begun.cursor) == begun  # it is a mark first
+    await asyncio.wait_for(source.wait(3600), 30)
+    assert [item.data["id"] for item in (await source.poll(begun.cursor)).items] == [1]
 
 
 QUIET = {"xmin": "100", "xmax": "100", "now": 11.5, "oldest": None, "prepared": None}

@@ -19,6 +19,7 @@ from perdure.nodes.registry import NodeType, Registry
 from perdure.outcomes import Failure
 from perdure.plain_text import cut
 from perdure.runtime.coordinator.triggers.poll_tasks import TYPE
+from perdure.runtime.patience import first_of
 from perdure.sources import MOST_BYTES, MOST_ITEMS, Polled, Source
 from perdure.sources.pages import Page
 from perdure.threads import Threads
@@ -31,6 +32,8 @@ MOST_THREADS = 32
 """How many sources are read at a time in threads. Tenants take turns, and none has all."""
 LONGEST_SECONDS = 3600.0
 """How long a poll waits for something. When a backup is restored, one that nobody asked for any more may sleep under the id of one that is."""
+WOKEN_SECONDS = 0.05
+"""How long one is not asked after it was woken: one that is told of every row is asked once for many."""
 STREAM_SECONDS = 1.0
 """How often a source is asked that has no `every`."""
 
@@ -96,7 +99,22 @@ class PollHandler:
                 polled = check(await call(source.poll, cursor, tenant=tenant), cursor)
             if polled.items or polled.end or polled.cursor != cursor or self._clock.monotonic() >= until:
                 return polled
-            await self._clock.sleep(every)
+            await self._wait(source, every)
+
+    async def _wait(self, source: Source, seconds: float) -> None:
+        """Sleep until the next poll, or until the source says that something has come."""
+        if type(source).wait is Source.wait:
+            await self._clock.sleep(seconds)
+            return
+
+        async def woken() -> None:
+            await source.wait(seconds)
+            await self._clock.sleep(WOKEN_SECONDS)
+
+        try:
+            await first_of(self._clock.sleep(seconds), woken())
+        except ExceptionGroup as group:  # of one
+            raise group.exceptions[0] from None
 
     async def _keep(self, place: tuple[str, int], source: Source) -> None:
         before = [one for one in self._idle if one[0] == place[0]]

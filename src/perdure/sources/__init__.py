@@ -63,6 +63,11 @@ class Source:
         """What comes after the cursor; None: it is read for the first time."""
         raise NotImplementedError
 
+    async def wait(self, seconds: float) -> None:
+        """Return when something has come, where the source is told so. It is polled after so many seconds at the latest, as one
+        without a `wait` of its own is."""
+        raise NotImplementedError
+
     def close(self) -> Awaitable[None] | None:
         """Give back what the source holds. It is not called when the process dies."""
         return None

@@ -4,26 +4,33 @@ The cursor is the last row's values of these columns, as text, compared as one r
 because the primary key stands last. Rows become visible when their transaction ends, not in the order of their values. So
 a row is a *mark* first, and rows are given up to a mark only when no earlier one can come any more: every transaction
 that had an id when the mark was seen has ended, none that may have begun by then is open or prepared, and a second has
-passed. With `settle` in seconds the mark is passed after that time, whatever is still open.
+passed. With `settle` in seconds the mark is passed after that time, whatever is still open; `reread` looks back for what came
+later than that. `notify` names a channel on which the database says that there is something: it saves time and decides nothing.
 
 Names come from the definition, are checked and quoted; types come from the catalogue; values are always bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from perdure.clock import Clock
 from perdure.model.trigger_sources import Table
-from perdure.sources import MOST_BYTES, MOST_ITEMS, Polled, Source, SourceFailed, SourceRefused
+from perdure.sources import MOST_BYTES, MOST_ITEMS, Item, Polled, Source, SourceFailed, SourceRefused
 from perdure.sources.pages import Page
+from perdure.sources.postgres_places import Place, read_place, write_place
 from perdure.threads import aside
 
 _AFTER_SECONDS = 1.0
 """How much later than the mark a transaction must have begun: clocks of programs that make the values differ by less."""
+
+_LATER_SECONDS = 0.05
+MOST_REREAD = 100_000
+"""The most rows that one look back compares."""
 
 _SESSION = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; \
 SET extra_float_digits = 1; SET default_transaction_read_only = on"
@@ -50,6 +57,7 @@ class Connection(Protocol):
     async def fetchrow(self, query: str, *arguments: object) -> Any: ...
     async def fetchval(self, query: str, *arguments: object) -> Any: ...
     async def execute(self, query: str, *arguments: object) -> str: ...
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
     def terminate(self) -> None: ...
 
 
@@ -79,9 +87,6 @@ class PostgresTableSource(Source):
     ) -> None:
         """`connect` gives a connection of its own, by the rules for outgoing calls; `failures` is what the driver raises; one that
         `is_worn` is not used for another poll. Raises SourceRefused."""
-        for key in ("reread", "notify"):
-            if getattr(spec, key):
-                raise SourceRefused(f"'{key}' of a table is not offered yet; leave it out")
         self._spec = spec
         self._connect = connect
         self._clock = clock
@@ -91,6 +96,11 @@ class PostgresTableSource(Source):
         self._types: dict[str, str] = {}
         self._mark: _Mark | None = None
         """Lost with the process: another one is seen, and waited for anew."""
+        self._given: set[str] = set()
+        """The rows that the last look back knew or gave. Lost with the process: they are given again, with the ids that they had."""
+        self._said = ""
+        """The cursor of the last answer. Who asks from another one has not heard it, and nothing counts as given."""
+        self._notified = asyncio.Event()
 
     async def poll(self, cursor: str | None) -> Polled:
         if self._connection is not None and self._is_worn(self._connection):
@@ -108,17 +118,56 @@ class PostgresTableSource(Source):
         if connection is not None:
             connection.terminate()
 
+    async def wait(self, seconds: float) -> None:
+        """Until it is worth while to ask again: a notification came, or what was seen may be passed."""
+        if not self._spec.notify:
+            await self._clock.sleep(seconds)
+        elif self._mark is None:
+            await self._notified.wait()
+        else:
+            await self._clock.sleep(self._spec.settle or _AFTER_SECONDS + _LATER_SECONDS)
+
     async def _poll(self, cursor: str | None) -> Polled:
         connection = await self._open()
-        after = None if not cursor else _decode(cursor, len(self._spec.cursor))
+        self._notified.clear()
         if cursor is None and self._spec.from_ != "start":
             # What is open now may still write rows before the last one: they are not items, as if they were there already.
             return Polled((), _encode(await self._find_last(connection, None)))
+        place = read_place(cursor or "", len(self._spec.cursor))
+        if self._spec.reread and place.after is not None:
+            if cursor != self._said:
+                self._given.clear()
+            items, more = await self._look_back(connection, place)
+            if items:
+                self._said = write_place(msgspec.structs.replace(place, late=place.late + 1))
+                return Polled(items, self._said, more=more)
+        polled = await self._read_on(connection, place.after)
+        if not self._spec.reread:
+            return polled
+        self._given.update(item.id for item in polled.items)
+        moved = polled.cursor != _encode(place.after)
+        self._said = write_place(place.moved(_decode(polled.cursor))) if moved else cursor or ""
+        return msgspec.structs.replace(polled, cursor=self._said)
+
+    async def _look_back(self, connection: Connection, place: Place) -> tuple[tuple[Item, ...], bool]:
+        """Rows that have become visible behind the cursor, no longer ago than `reread`; and whether there are more."""
+        there = await self._find_lately(connection, place)
+        self._given.intersection_update(_encode(key) for key in there)
+        new = [key for key in there if _encode(key) not in self._given]
+        if not new:
+            return (), False
+        rows = await self._read(connection, *self._among(new[:MOST_ITEMS]))
+        page, last, more = await aside("", _fill, rows)
+        if last is not None:
+            self._given.update(_encode(tuple(key)) for _, _, *key in rows[: len(page.items)])
+        return tuple(page.items), more or len(new) > MOST_ITEMS
+
+    async def _read_on(self, connection: Connection, after: tuple[str, ...] | None) -> Polled:
         if self._mark is None or (after is not None and self._mark.values == after):
             self._mark = await self._find_mark(connection, after)
         if self._mark is None or not await self._is_passed(connection, self._mark):
             return Polled((), _encode(after))
-        rows = await self._read(connection, after, self._mark.values)
+        rows = await self._read(connection, *self._between(after, self._mark.values))
         page, last, more = await aside("", _fill, rows)
         after = last if more else self._mark.values
         if not more:
@@ -167,6 +216,8 @@ class PostgresTableSource(Source):
                 "settle: transactions needs to see when others began: GRANT pg_read_all_stats, or give settle in seconds"
             )
         await self._check_filled(connection, [row["name"] for row in found if not row["filled"]])
+        if self._spec.notify:
+            await connection.add_listener(self._spec.notify, lambda *_: self._notified.set())
         return connection
 
     async def _check_filled(self, connection: Connection, loose: list[str]) -> None:
@@ -202,13 +253,42 @@ class PostgresTableSource(Source):
         row = await connection.fetchrow(statement, *(after or ()))
         return None if row is None else tuple(row)
 
-    async def _read(self, connection: Connection, after: tuple[str, ...] | None, upto: tuple[str, ...]) -> list[Any]:
+    def _between(self, after: tuple[str, ...] | None, upto: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """The condition for the rows behind one key, up to another, and its values."""
+        where = f"({self._columns()}) <= ({self._values(1)})"
+        if after is None:
+            return where, upto
+        return f"{where} AND ({self._columns()}) > ({self._values(1 + len(upto))})", (*upto, *after)
+
+    def _among(self, keys: Sequence[tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
+        """The condition for the rows of these keys, and its values."""
+        count = len(self._spec.cursor)
+        rows = ", ".join(f"({self._values(1 + number * count)})" for number in range(len(keys)))
+        return f"({self._columns()}) IN ({rows})", tuple(value for key in keys for value in key)
+
+    async def _find_lately(self, connection: Connection, place: Place) -> list[tuple[str, ...]]:
+        """The keys of all rows up to the cursor that are no older than `reread`, and come behind the place where reading began."""
+        assert place.after is not None
+        first = self._spec.cursor[0]
+        if not self._types[first].startswith("timestamp"):
+            raise SourceRefused(
+                f"'reread' goes back in time, and column {first} is {self._types[first]}: begin 'cursor' with one of times"
+            )
+        where, values = self._between(place.floor, place.after)
+        back = f"CAST($1::text AS {self._types[first]}) - interval '{self._spec.reread} seconds'"
+        statement = f"""SELECT {self._texts()} FROM {self._table()} t
+            WHERE {where} AND t.{_quoted(first)} >= {back} ORDER BY {self._columns()} LIMIT {MOST_REREAD + 1}"""  # noqa: S608
+        found = [tuple(row) for row in await connection.fetch(statement, *values)]
+        if len(found) > MOST_REREAD:
+            raise SourceRefused(
+                f"more than {MOST_REREAD:,} rows of {self._spec.table} are read again each time; shorten 'reread'"
+            )
+        return found
+
+    async def _read(self, connection: Connection, where: str, values: tuple[str, ...]) -> list[Any]:
         """Rows in order, one more than a page has: the JSON, its size, and the values of the cursor. The server leaves out what does
         not fit into one answer."""
         count = len(self._spec.cursor)
-        where = f"({self._columns()}) <= ({self._values(1)})"
-        if after is not None:
-            where += f" AND ({self._columns()}) > ({self._values(1 + count)})"
         sorted_by = ", ".join(f"c{number}" for number in range(count))
         keys = ", ".join(f"t.{_quoted(column)} AS c{number}" for number, column in enumerate(self._spec.cursor))
         texts = ", ".join(f"c{number}::text AS k{number}" for number in range(count))
@@ -226,7 +306,7 @@ class PostgresTableSource(Source):
                 ) measured
             ) summed ORDER BY {sorted_by}
         """  # noqa: S608  (names are checked, quoted)
-        return await connection.fetch(statement, *upto, *(after or ()))
+        return await connection.fetch(statement, *values)
 
 
 def _fill(rows: list[Any]) -> tuple[Page, tuple[str, ...] | None, bool]:
@@ -254,11 +334,5 @@ def _encode(values: tuple[str, ...] | None) -> str:
     return "" if values is None else msgspec.json.encode(values).decode()
 
 
-def _decode(cursor: str, columns: int) -> tuple[str, ...]:
-    try:
-        found = msgspec.json.decode(cursor, type=tuple[str, ...])
-    except msgspec.MsgspecError:
-        found = ()
-    if len(found) != columns:
-        raise SourceRefused("the cursor is not one of this table")
-    return found
+def _decode(cursor: str) -> tuple[str, ...] | None:
+    return msgspec.json.decode(cursor, type=tuple[str, ...]) if cursor else None

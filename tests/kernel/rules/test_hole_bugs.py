@@ -11,6 +11,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import hand_out, triggers, windows
+from perdure.kernel.mailbox import run_of_item
 from tests.kernel.rules import test_schedules as schedules
 from tests.kernel.rules import test_triggers as pushed
 from tests.kernel.rules import test_windows as windowed
@@ -44,8 +45,8 @@ def _a_change_forgets_what_was_due(patch: Patch) -> None:
 
 def _each_start_has_an_id_of_its_own(patch: Patch) -> None:
     """An item that comes again, and is known no longer, is another run (G13)."""
-    real, count = triggers.run_of_item, iter(range(1000))
-    patch.setattr(triggers, "run_of_item", lambda *given, **more: f"{real(*given, **more)}{next(count)}")
+    count = iter(range(1000))
+    patch.setattr(triggers, "run_of_item", lambda *given, **more: f"{run_of_item(*given, **more)}{next(count)}")
 
 
 def _each_page_runs_its_last(patch: Patch) -> None:
