@@ -14,7 +14,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("first-minute")]
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory):
+def where(tmp_path_factory, browser):
+    """The sample runs from here on, so the browser is there and has drawn a page before."""
+    browser.new_page().close()
     shell = Shell(tmp_path_factory.mktemp("empty"))
     process = shell.start_interpreter("dev", "--port", "0", "--no-browser").wait_for("Ctrl-C ends all of this")
     found = re.search(r"A sample runs: (http://[^/]+)", process.text)
@@ -45,11 +47,9 @@ def test_the_sample_survives_a_kill_and_ends_when_a_person_agrees(where, page):
     page.goto(f"{where}/runs/sample?welcome=1")
     hint = page.locator(".welcome")
     expect(page.locator("canvas")).to_have_attribute("data-nodes", "9")
-    expect(page.get_by_role("treeitem").filter(has_text="running").first).to_be_visible()
-    expect(hint).to_contain_text("Each step is on disk before the next")
-    assert find_barriers(page) == []
     running = page.get_by_role("treeitem").filter(has_text="running")
     expect(running.first).to_be_visible()
+    expect(hint).to_contain_text("Each step is on disk before the next")
     seen = running.all_inner_texts()
     page.get_by_role("button", name="Kill the process").click()
     expect(hint).to_contain_text(re.compile(r"back after \d+\.\d s"))
@@ -57,6 +57,7 @@ def test_the_sample_survives_a_kill_and_ends_when_a_person_agrees(where, page):
     # What ran when it was looked at may be done when the process is killed: the journal knows what was interrupted.
     wait_until(lambda: counts_what_crashed(page, where, hint, seen), "as many steps are repeated as were interrupted")
     expect(page.locator(".live").first).to_have_text("live")
+    assert find_barriers(page) == []
     hint.get_by_role("button", name="Approve").click()
     expect(page.locator(".run-head .state")).to_have_text("completed")
     expect(page.locator(".facts")).to_contain_text("9 of 9 nodes")
