@@ -29,16 +29,16 @@ _MOST_SEARCHED = 256 * 1024
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
-def is_heavy(data: bytes | bytearray) -> bool:
+def is_heavy(data: bytes | bytearray, most: int = MOST) -> bool:
     """Whether JSON is too heavy to be read at once. Texts weigh nothing, and are looked for only if that decides."""
-    if len(data) * (_OF_A_LIST + 1) <= MOST:
+    if len(data) * (_OF_A_LIST + 1) <= most:
         return False
     weight = weigh(data)
-    if weight <= MOST:
+    if weight <= most:
         return False
     for found in islice(_STRING.finditer(data), _TEXTS):
         weight -= _weigh(data, found.start(), found.end())
-        if weight <= MOST:
+        if weight <= most:
             return False
     return True
 

@@ -21,12 +21,15 @@ from perdure.agents.mcp_tools import Offer, Offers
 from perdure.llms.mcp_rows import McpServer, read_pins
 from perdure.outcomes import Failure
 from perdure.plain_text import clean_line, clean_text, cut, hide
+from perdure.weight import is_heavy, weigh
 
 LIST_SECONDS, CALL_SECONDS = 30.0, 120.0
 MOST_LISTED = 1_000
 LONGEST_DESCRIPTION = 1_000
 LARGEST_SCHEMA = 64 * 1024
 LARGEST_ANSWER = 8 * 1024 * 1024
+HEAVIEST_ANSWER = 50_000
+"""Of one message, by `perdure.weight`: the SDK takes ten times as long for a part as we do, on the event loop. It is some 5,000 rows."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -50,14 +53,20 @@ async def open_offers(name: str, ctx: Any) -> Offers:
 async def list_offers(name: str, server: McpServer, ctx: Any) -> tuple[Offer, ...]:
     """All tools of a server that the operator's file lets through. Raises Failure."""
     found: list[Offer] = []
+    weight = 0
     async with _talk(name, server, ctx, LIST_SECONDS) as client:
         cursor = None
         while True:
             page = await client.list_tools(cursor=cursor)
+            known = len(found)
             found += [one for tool in page.tools if (one := _read(tool)) is not None and _fits(one.name, server.tools)]
             cursor = page.next_cursor
             if len(found) > MOST_LISTED:
                 raise Failure("mcp_failed", f"MCP server {name} lists more than {MOST_LISTED:,} tools", retryable=False)
+            weight += sum(weigh(msgspec.json.encode(one.schema)) for one in found[known:])
+            if weight > HEAVIEST_ANSWER:
+                message = f"the tools of MCP server {name} have schemas of too many parts; name fewer in `tools` of the operator's file"
+                raise Failure("mcp_failed", message, retryable=False)
             if not cursor:
                 return tuple(sorted(found, key=lambda one: one.name))
 
@@ -141,12 +150,10 @@ async def _talk(name: str, server: McpServer, ctx: Any, seconds: float) -> Async
 
 async def _open(name: str, server: McpServer, ctx: Any, stack: contextlib.AsyncExitStack) -> Any:
     if server.command:
-        from mcp.client.stdio import StdioServerParameters, stdio_client
+        from perdure.agents.mcp_program import talk_to
 
-        program, *arguments = server.command
         env = {variable: _reveal(name, secret, ctx) for variable, secret in server.secrets.items()}
-        quiet: Any = asyncio.subprocess.DEVNULL
-        return stdio_client(StdioServerParameters(command=program, args=arguments, env=env), errlog=quiet)
+        return talk_to(server.command, env, LARGEST_ANSWER, _check)
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -157,13 +164,20 @@ async def _open(name: str, server: McpServer, ctx: Any, stack: contextlib.AsyncE
         headers = server.auth.as_headers(_reveal(name, server.auth.secret, ctx))
     client = await stack.enter_async_context(
         httpx2.AsyncClient(
-            transport=Bounded(egress.shared(server.also), LARGEST_ANSWER),
+            transport=Bounded(egress.shared(server.also), LARGEST_ANSWER, check=_check),
             headers=headers,
             timeout=httpx2.Timeout(CALL_SECONDS, connect=10.0),
             trust_env=False,
         )
     )
     return streamable_http_client(server.url, http_client=client)
+
+
+def _check(message: bytes) -> None:
+    """Raises Failure where a message is too much to be read."""
+    if is_heavy(message, HEAVIEST_ANSWER):
+        text = "the MCP server answers with too many lists, objects and values; let it give less, or one text"
+        raise Failure("mcp_answer_too_large", text, retryable=False)
 
 
 def _reveal(name: str, secret: str, ctx: Any) -> str:
