@@ -15,7 +15,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "perdure"
 LONGEST_FILE = 600
 
-PORTS = {"records", "journal", "topic_log", "archive", "leases", "limits", "transport", "blobs", "streams"}
+PORTS = {"records", "purses", "journal", "topic_log", "archive", "leases", "limits", "transport", "blobs", "streams"}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "budget", "model", "plain", "plain_text", "tempo", "capacity", "spelling"}
 MIDDLE = {
@@ -67,10 +67,11 @@ ALLOWED: dict[str, set[str]] = {
     "private_servers": {"errors", "clock"},  # programs, folders and signals
     "egress": {"errors", "settings", "plain_text"},  # what may be called is a setting of the process
     "records": BASE,  # runs and pages, of which journal and archive speak
-    "archive": BASE | {"records"},
+    "purses": BASE,
+    "archive": BASE | {"records", "purses"},
     "leases": BASE,
     "topic_log": BASE | {"records"},
-    "journal": BASE | {"kernel", "records", "archive", "leases", "topic_log"},  # what a journal comes with
+    "journal": BASE | {"kernel", "records", "purses", "archive", "leases", "topic_log"},  # what a journal comes with
     "limits": BASE,
     "streams": BASE | {"kernel"},  # chunks on their way between attempts
     "transport": BASE

@@ -29,6 +29,7 @@ WHOLE = {
     "_list_workers": "as `list_workers`",
     "list_queues": "as workers: each has one at least",
     "list_claims": "a worker's, and its script gives MOST_CLAIMS at most",
+    "budgets.list": "a tenant may have MOST_BUDGETS of them",
     "saved_views.list": "an owner may have MOST of them, and a tenant as many",
 }
 """Lists that are given whole, with the reason."""
@@ -228,6 +229,7 @@ EQUAL_NAMES = {
     "attempts": CHECKER,
     "audit": OPERATIONS,
     "blobs": OPERATIONS,
+    "budgets": OPERATIONS,
     "calls": ADAPTER,
     "clock": ADAPTER,
     "connection": "one connection to a server or a file",
@@ -273,6 +275,7 @@ EQUAL_NAMES = {
     "transfer": OPERATIONS,
     "transport": ADAPTER + "; in `egress` it is httpx2's word",
     "assets": OPERATIONS + "; and what a function returns",
+    "purses": "rule 85: what a store offers, and what a coordinator makes of it",
     "saved_views": OPERATIONS,
     "triggers": "what starts runs: as it is written, and the command",
     "waits": CHECKER,

@@ -31,6 +31,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from perdure.errors import PerdureError
+from perdure.purses import BudgetKeeper
 from perdure.records import LedgerSum, Page, RunRecord
 
 LATEST = "latest"
@@ -350,7 +351,7 @@ def cut_message(message: str) -> bytes:
 # -- the port ----------------------------------------------------------------------------------------------------------
 
 
-class Archive(Protocol):
+class Archive(BudgetKeeper, Protocol):
     """The port of an archive, used as `journal.archive` from the event loop that opened its journal."""
 
     # workflow versions

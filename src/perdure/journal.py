@@ -51,6 +51,7 @@ from perdure.archive import Archive
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.kernel.run_ids import root_of
 from perdure.leases import Leases
+from perdure.purses import PurseReader
 from perdure.records import TRIGGER_WORKFLOW as TRIGGER_WORKFLOW  # noqa: PLC0414  a word of this port
 from perdure.records import LedgerRow as LedgerRow  # noqa: PLC0414  a word of this port
 from perdure.records import Occurrence as Occurrence  # noqa: PLC0414  a word of this port
@@ -360,7 +361,7 @@ class HolderLock(Protocol):
 EVERYTHING = RunFilter()
 
 
-class Journal(TopicLog, Protocol):
+class Journal(TopicLog, PurseReader, Protocol):
     """The port of a journal, used from the event loop that opened it. `partitions` of None means all of them."""
 
     @property

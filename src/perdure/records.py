@@ -98,7 +98,7 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     day: str
-    """In UTC, as 2026-11-18."""
+    """In UTC, as 2026-11-18. Empty: what is set aside for calls under way, for as long as it is."""
     workflow: str
     model: str = ""
     input: int = 0

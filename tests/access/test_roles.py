@@ -31,6 +31,8 @@ blobs:read            x      x        x        x      x
 blobs:write           .      x        .        x      x
 system:read           x      x        x        x      x
 system:operate        .      .        .        .      x
+costs:read            x      x        x        x      x
+costs:write           .      .        .        .      x
 keys:admin            .      .        .        .      x
 audit:read            .      .        .        .      x
 """

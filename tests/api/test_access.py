@@ -158,6 +158,7 @@ async def furnish(server):
     await server.ok(alias, {"version": 1}, headers=headers, method="PUT")
     blob = await server.post("/blobs", content=CANARY.encode(), headers=octets(headers))
     await server.ok(f"/assets/{CANARY}-orders", {"parts": [blob.json()["ref"]]}, headers=headers, method="PUT")
+    await server.ok(f"/budgets/workflow:{CANARY}-orders", {"calls": 9}, headers=headers, method="PUT")
     view = {"query": f"workflow={CANARY}", "shared": True}
     await server.ok(f"/views/{CANARY}-orders", view, headers=headers, method="PUT")
     schedule = {"name": f"{CANARY}-orders", "workflow": f"{CANARY}-orders", "schedule": {"cron": "0 0 1 1 *"}}
@@ -186,6 +187,7 @@ async def furnish(server):
         "name": f"{CANARY}-orders",
         "alias": CANARY,
         "approval_id": approval["approval_id"],
+        "scope": f"workflow:{CANARY}-orders",
         "dead_letter_id": dead["dead_letter_id"],
         "number": "1",
         "hook": hook["hook"].rpartition("/")[2],
@@ -211,7 +213,12 @@ NOT_YET = {
 """What its owner is told of a node that waits."""
 SHARED = {"/api/v1/node-types/{name}"}
 """Names of what is installed; nothing of a tenant."""
-MAKES = {("PUT", "/api/v1/assets/{name}"), ("PUT", "/api/v1/triggers/{name}"), ("PUT", "/api/v1/views/{name}")}
+MAKES = {
+    ("PUT", "/api/v1/budgets/{scope}"),
+    ("PUT", "/api/v1/assets/{name}"),
+    ("PUT", "/api/v1/triggers/{name}"),
+    ("PUT", "/api/v1/views/{name}"),
+}
 """What makes something of the caller's own under a name that another tenant may have too."""
 
 

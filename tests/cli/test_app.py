@@ -218,6 +218,7 @@ UNTIL_STOPPED = {"dev", "serve", "worker", "llm-server", "mcp"}
 WITH_SERVER = {
     "validate",
     "audit",
+    "budgets",
     "cost",
     "keys",
     "graph",

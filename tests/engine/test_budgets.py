@@ -116,3 +116,34 @@ async def test_events_ledger_and_service_say_the_same_and_children_count_once(tm
         )
         with pytest.raises(Invalid, match="is no day"):
             await system.usage(since="yesterday")
+
+
+@pytest.mark.slow
+async def test_the_runs_of_a_tenant_stay_within_its_budget_and_go_on_when_it_is_raised(tmp_path):
+    definition = workflow(*(task(f"n{number}", "calls") for number in range(8)))
+    async with running(tmp_path, concurrency=8) as engine:
+        budgets = Service.of_owner(engine).budgets
+        assert (await budgets.set("tenant", calls=10, per="day", share=1))["used"]["calls"] == 0
+        runs = ["r1", "r2", "r3"]
+        for run_id in runs:
+            await start(engine, definition, run_id=run_id)
+        states = {}
+        for run_id in runs:
+            states[run_id] = await until(engine, lambda state: state.terminal or state.state == "paused", run_id)
+        await until(engine, lambda state: not state.tally.get("queued"), "r3")
+        for run_id in runs:
+            await until(engine, lambda state: not state.money.reserved, run_id)
+        assert len(tasks.seen) == 10
+        shown = await budgets.get("tenant")
+        assert (shown["used"]["calls"], shown["reserved"]["calls"]) == (10, 0)
+        paused = [run_id for run_id in runs if not states[run_id].terminal]
+        assert len(paused) >= 2
+        await ask(engine, "resume", run_id=paused[0])
+        state = await until(engine, lambda state: "budget:tenant" in state.pauses, paused[0])
+        assert "budget" in state.timers
+        await budgets.set("tenant", calls=100, per="day", share=1)
+        for run_id in paused:
+            while not (await until(engine, lambda state: True, run_id)).terminal:
+                await until(engine, lambda state: state.terminal or state.state == "paused", run_id)
+                await ask(engine, "resume", run_id=run_id)
+        assert len(tasks.seen) == 24

@@ -409,6 +409,29 @@ def cost(world):
     world.compare("cost", "--since", "no time", code=2)
 
 
+def budgets_list(world):
+    world.compare("budgets", "list")
+
+
+def budgets_show(world):
+    world.compare("budgets", "set", "workflow:shown", "--calls", "5", "--per", "day")
+    world.compare("budgets", "show", "workflow:shown")
+    world.compare("budgets", "show", "nobody", code=1)
+
+
+def budgets_set(world):
+    world.compare("budgets", "set", "workflow:both", "--usd", "5", "--share", "0.5")
+    world.compare("budgets", "set", "nobody", "--calls", "5", code=2)
+    world.compare("budgets", "set", "tenant", code=2)
+
+
+def budgets_delete(world):
+    world.compare("budgets", "delete", "nobody", code=1)
+    for side in world.sides:
+        CliRunner().invoke(app, ["budgets", "set", "workflow:gone", "--calls", "5", *side])
+        assert CliRunner().invoke(app, ["budgets", "delete", "workflow:gone", *side]).exit_code == 0
+
+
 # -- triggers ----------------------------------------------------------------------------------------------------------
 
 MOVED = ("trigger_id", "run_id", "next_at", "last_at", "spec", "cursor", "waiting", "open", "failures")
@@ -530,6 +553,7 @@ CASES = (
         runs_watch,
     ),
     *(runs_export,),
+    *(budgets_list, budgets_show, budgets_set, budgets_delete),
     *(runs_import, runs_start, runs_cancel, runs_pause, runs_resume, runs_rollback, runs_signal, runs_retry),
     *(runs_rerun, runs_patch, approvals_list, approvals_show, approvals_approve, approvals_reject, approvals_delegate),
     *(dlq_list, dlq_show, dlq_requeue, dlq_discard, workflows_list, workflows_show, workflows_versions),

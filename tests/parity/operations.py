@@ -53,6 +53,18 @@ async def _delete_alias(on, name):
     return await on.workflows.delete_alias(name, "gone")
 
 
+async def _get_budget(on, scope):
+    if scope != NOWHERE:
+        await on.budgets.set(scope, calls=7, per="day")
+    return await on.budgets.get(scope)
+
+
+async def _delete_budget(on, scope):
+    if scope != NOWHERE:
+        await on.budgets.set(scope, calls=7)
+    return await on.budgets.delete(scope)
+
+
 async def _delete_workflow(on, name):
     if name != NOWHERE:
         await on.workflows.register({"name": name, "nodes": KINDS["done"]})
@@ -332,6 +344,10 @@ OPERATIONS = {
     "system.node_type": named("http", lambda on, name: on.system.node_type(name)),
     "keys.create": named("", lambda on, _: on.keys.create("ci", ["viewer"]), changes=True),
     "keys.list": named("", lambda on, _: on.keys.list(limit=1)),
+    "budgets.set": named("workflow:w", lambda on, scope: on.budgets.set(scope, usd=1.5, calls=7, per="day")),
+    "budgets.list": named("", lambda on, _: on.budgets.list(), apart=("items",)),
+    "budgets.get": named("workflow:w", _get_budget),
+    "budgets.delete": named("workflow:gone", _delete_budget),
     "saved_views.save": named(
         "", lambda on, _: on.saved_views.save("late", "since=7d"), apart=("saved_at", "saved_by")
     ),

@@ -12,7 +12,7 @@ from perdure.kernel import attempts, edges
 from perdure.kernel.facts import money_facts, node_facts
 from perdure.kernel.state import Activation, State
 from perdure.model.money import NOTHING
-from perdure.runtime.coordinator import loaded
+from perdure.runtime.coordinator import loaded, projections, purses
 from perdure.simulation.money_world import MoneyWorld, make_world
 from perdure.simulation.plan import ASKS_FROM, DIVIDED_FROM, MONEY_FROM, make_plan
 
@@ -88,9 +88,26 @@ def count_again_after_a_refusal(patch: Patch) -> None:
     patch.setattr(loaded.Loaded, "committed", committed)
 
 
+def forget_what_it_let_begin(patch: Patch) -> None:
+    """A coordinator believes what it read, and forgets what it has let begin since."""
+    patch.setattr(purses.Purses, "note", lambda self, state, usage: None)
+
+
+def set_nothing_aside_for_others(patch: Patch) -> None:
+    """What is set aside for calls under way is not in the ledger."""
+    real = projections.list_used
+
+    def list_used(*given: Any) -> Any:
+        return tuple(row for row in real(*given) if row.day)
+
+    patch.setattr(loaded, "list_used", list_used)
+
+
 BUGS: dict[str, tuple[Callable[[Patch], None], set[str]]] = {
     "a call begins without room": (let_all_begin, {"B1"}),
-    "the ledger counts twice": (count_again_after_a_refusal, {"B2"}),
+    "a coordinator forgets what it has let begin": (forget_what_it_let_begin, {"B1"}),
+    "the ledger has only what was used": (set_nothing_aside_for_others, {"B1"}),
+    "the ledger counts twice": (count_again_after_a_refusal, {"B1", "B2", "B3"}),
     "a reservation is lost in a crash": (forget_what_died, {"B2"}),
     "what is settled stays set aside": (keep_what_is_settled, {"B3", "rule 82", "R2"}),
     "nobody is let go when there is room": (let_nobody_go, {"rule 82", "R2"}),

@@ -38,6 +38,9 @@ class Permission(StrEnum):
     """Node types, workers, queues, triggers."""
     SYSTEM_OPERATE = "system:operate"
     """Retention, repair, triggers; figures of the whole process, which cover every tenant."""
+    COSTS_READ = "costs:read"
+    COSTS_WRITE = "costs:write"
+    """Budgets of the tenant and of its workflows."""
     KEYS_ADMIN = "keys:admin"
     AUDIT_READ = "audit:read"
 
@@ -52,7 +55,15 @@ class Role(StrEnum):
 
 _P = Permission
 _VIEW = frozenset(
-    {_P.RUNS_READ, _P.WORKFLOWS_READ, _P.APPROVALS_READ, _P.DEAD_LETTERS_READ, _P.BLOBS_READ, _P.SYSTEM_READ}
+    {
+        _P.RUNS_READ,
+        _P.WORKFLOWS_READ,
+        _P.APPROVALS_READ,
+        _P.DEAD_LETTERS_READ,
+        _P.BLOBS_READ,
+        _P.SYSTEM_READ,
+        _P.COSTS_READ,
+    }
 )
 _OPERATE = _VIEW | {_P.RUNS_START, _P.RUNS_OPERATE, _P.DEAD_LETTERS_OPERATE, _P.BLOBS_WRITE}
 

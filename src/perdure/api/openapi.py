@@ -43,6 +43,7 @@ PATH_PARAMETERS: dict[str, str] = {
     "hook": "The last part of the address of a webhook.",
     "alias": "A name for a version.",
     "approval_id": "Which approval.",
+    "scope": "`tenant`, or `workflow:` with its name.",
     "dead_letter_id": "Which dead letter.",
     "key_id": "Which key.",
     "session_id": "Which session.",

@@ -70,7 +70,7 @@ class SpentOf(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflow: Annotated[str | None, Meta(description="Only what runs of this workflow used.")] = None
 
 
-@routes.get("/usage", Permission.RUNS_READ, TenantUsage)
+@routes.get("/usage", Permission.COSTS_READ, TenantUsage)
 async def spent(call: Call, query: SpentOf) -> Any:
     """What the runs of the tenant have used: tokens, calls and dollars, by workflow, by model or by day.
 

@@ -18,6 +18,7 @@ HELPS = {
     "simulate": "Put a workflow through crashes, duplicates and delays.",
     "runs": "Runs: look at them, and change their course.",
     "approvals": "Approvals: what waits for a person, and the answer.",
+    "budgets": "Budgets: what a tenant or a workflow may use in a day or a month.",
     "cost": "Show what all runs have used: calls, tokens, dollars.",
     "dlq": "Dead letters: nodes parked after they failed.",
     "workflows": "Workflows: what is registered, in which versions, under which names.",
@@ -54,6 +55,7 @@ COMMANDS = {
     "simulate": "perdure.cli.simulate:simulate",
     "runs": "perdure.cli.runs:runs",
     "approvals": "perdure.cli.approvals:approvals",
+    "budgets": "perdure.cli.budgets:budgets",
     "cost": "perdure.cli.tenant_costs:cost",
     "dlq": "perdure.cli.dlq:dlq",
     "workflows": "perdure.cli.workflows:workflows",
@@ -80,7 +82,7 @@ COMMANDS = {
 SECTIONS = {
     "Write and check": ("init", "validate", "schema", "graph", "simulate"),
     "Run": ("run", "dev", "serve", "worker", "mcp", "llm-server"),
-    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules", "events", "cost"),
+    "Look and act": ("runs", "approvals", "dlq", "workflows", "triggers", "schedules", "events", "cost", "budgets"),
     "Look after": (
         "doctor",
         "migrate",

@@ -11,6 +11,7 @@ from perdure.client.approvals import Approvals, AsyncApprovals
 from perdure.client.assets import Assets, AsyncAssets
 from perdure.client.audit import AsyncAudit, Audit
 from perdure.client.blobs import AsyncBlobs, Blobs
+from perdure.client.budgets import AsyncBudgets, Budgets
 from perdure.client.conversation import PREFIX, Options
 from perdure.client.dead_letters import AsyncDeadLetters, DeadLetters
 from perdure.client.events import AsyncEvents, Events
@@ -86,6 +87,10 @@ class Client:
     @cached_property
     def blobs(self) -> Blobs:
         return Blobs(self._sender)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        return Budgets(self._sender)
 
     @cached_property
     def system(self) -> System:
@@ -174,6 +179,10 @@ class AsyncClient:
     @cached_property
     def blobs(self) -> AsyncBlobs:
         return AsyncBlobs(self._sender)
+
+    @cached_property
+    def budgets(self) -> AsyncBudgets:
+        return AsyncBudgets(self._sender)
 
     @cached_property
     def system(self) -> AsyncSystem:

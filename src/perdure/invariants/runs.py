@@ -141,7 +141,7 @@ def completed(model: Model, event: e.RunCompleted) -> None:
         found = [f"{act.place} is {act.state}" for act in model.acts.values() if act.state in OPEN or act.tokens]
         model.blame("R1", f"the run completes while its counter is {model.counter}: {', '.join(found)}")
     due = {name for name in model.timers if not name.startswith("trigger:")}  # a moment that nobody waits for (rule 54)
-    if event.continued_as is None and due - {"deadline", "grace"}:
+    if event.continued_as is None and due - {"deadline", "grace", "budget"}:
         model.blame("R1", f"the run completes while timers are set: {', '.join(sorted(model.timers))}")
     for act in model.acts.values() if event.continued_as is None else ():
         if past.is_unrouted(act) and not model.closed(act):

@@ -25,6 +25,7 @@ from perdure.errors import NotFound
 from perdure.journals import archive_rows as rows
 from perdure.journals.calls import Calls, first
 from perdure.journals.rows import decode_cursor, named, page, positional
+from perdure.purses import BudgetRow
 from perdure.records import LedgerSum, Page, RunRecord
 
 LAST_TEXT = "\U0010ffff"
@@ -166,6 +167,14 @@ class ArchiveCalls(Calls):
     ) -> list[LedgerSum]:
         parameters = {"tenant": tenant, "grouping": by, "since": since, "until": until, "workflow": workflow}
         return await self._read("sum_ledger", {**parameters, "limit": max(limit, 0)}, named(LedgerSum))
+
+    # -- budgets over several runs
+
+    async def save_budget(self, budget: BudgetRow) -> None:
+        await self._write("save_budget", rows.struct_values(budget))
+
+    async def delete_budget(self, tenant: str, scope: str) -> bool:
+        return bool(await self._write("delete_budget", {"tenant": tenant, "scope": scope}))
 
     # -- assets
 

@@ -34,6 +34,7 @@ from perdure.journal import (
 from perdure.journals.calls import Calls, first
 from perdure.journals.coalescer import Coalescer
 from perdure.journals.rows import Row, decode_cursor, found, listing, named, page, positional
+from perdure.purses import Purse
 
 _approval = named(ApprovalRow)
 _dead_letter = named(DeadLetterRow)
@@ -364,6 +365,14 @@ class JournalCalls(Calls):
         parameters = {"tenant": tenant, "name": name, "before": place and place[0], "limit": max(limit, 0) + 1}
         rows = await self._read("list_workflow_versions", parameters, lambda row: (_workflow(row), (row[1],)))
         return page(rows, limit)
+
+    # -- budgets over several runs
+
+    async def read_purses(
+        self, tenant: str, day: str, month: str, *, workflow: str = "", limit: int = 1000
+    ) -> list[Purse]:
+        parameters = {"tenant": tenant, "day": day, "month": month, "workflow": workflow, "limit": max(limit, 0)}
+        return await self._read("read_purses", parameters, named(Purse))
 
     # -- housekeeping
 

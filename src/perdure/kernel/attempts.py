@@ -162,7 +162,7 @@ def begin_step(d: Decider, command: c.BeginStep) -> None:
         return  # no new effect from here on (R3)
     fields: dict[str, Any] = {"step": command.step, "wish": command.wish, "worker": command.worker}
     if command.reserve is not None:
-        if find_short(d.state, activation, command.reserve, command.limit) is not None:
+        if find_short(d.state, activation, command.reserve, command.limit, rooms=command.rooms) is not None:
             return  # its worker gives the work back, with what it wants
         about = {"effect": command.effect, "reserve": command.reserve, "model": command.model, "limit": command.limit}
         fields |= {**about, "version": 2}

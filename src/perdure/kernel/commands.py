@@ -18,7 +18,7 @@ from perdure.kernel.mailbox import Delivered, Over, Overlap, Policy
 from perdure.kernel.needs import MomentsAsked, Need, Needs, Question, TargetAsked, Verdict
 from perdure.kernel.values import Ask, Error, Fired, Heard, Part, PortEnd, Wait
 from perdure.model.ir import IR
-from perdure.model.money import Budget, Usage
+from perdure.model.money import Budget, Room, Usage
 
 __all__ = ["Adopted", "Carried", "Delivered", "MomentsAsked", "Need", "Needs", "Question", "TargetAsked", "Verdict"]
 """What stands in another file and is read here."""
@@ -121,6 +121,8 @@ class BeginStep(NodeCommand, frozen=True, kw_only=True):
     model: str = ""
     limit: Budget | None = None
     """What the config of the node allows this activation."""
+    rooms: tuple[Room, ...] = ()
+    """What budgets over several runs leave (rule 85)."""
 
 
 class Complete(NodeCommand, frozen=True, kw_only=True):
@@ -160,6 +162,7 @@ class Lapse(NodeCommand, frozen=True, kw_only=True):
     wants: Usage | None = None
     """The step that was not let begin, and what it may use: the worker gives the work back because of that (rule 82)."""
     limit: Budget | None = None
+    rooms: tuple[Room, ...] = ()
 
 
 class Withdraw(NodeCommand, frozen=True, kw_only=True):

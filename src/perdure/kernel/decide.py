@@ -44,7 +44,7 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.NextItems: waits.start_more,
     c.HoldBack: attempts.hold_back_one,
     c.Release: attempts.release,
-    c.FireTimer: waits.fire_timer,
+    c.FireTimer: runs.fire_timer,
     c.Vote: waits.vote,
     c.Delegate: waits.delegate,
     c.Signal: waits.signal,

@@ -268,6 +268,9 @@ def _held(who: str, node: Node, activation: Activation) -> str:
         return f"{who} is ready, but the run is paused; resume it."
     if activation.reason == "budget":
         return f"{who} is ready, but the budget of the run is used up; resume it with a larger one."
+    if activation.reason.startswith("budget:"):
+        scope = activation.reason.removeprefix("budget:")
+        return f"{who} is ready, but the budget of {scope} has no room; the run goes on by itself when it may have."
     if activation.reason == "budget_reserved":
         return (
             f"{who} is ready, and waits until calls under way have ended: the rest of the budget is set aside for them."

@@ -6,6 +6,7 @@ budget is really used up, the run pauses, or the node fails.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from perdure.kernel import commands as c
@@ -16,12 +17,18 @@ from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.outcomes import fail_attempt, park
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error
-from perdure.model.money import DIMENSIONS, MILLIONTHS, NOTHING, Budget, Usage, changed, least
+from perdure.model.money import DIMENSIONS, MILLIONTHS, NOTHING, Budget, Room, Usage, changed, least
 
 N, R = NodeState, RunState
 
 REASON = "budget"
 """The reason that a run is paused for when its budget is used up."""
+TIMER = "budget"
+"""The timer that ends the pauses for budgets over several runs."""
+OF_SCOPE = f"{REASON}:"
+"""How the reason begins that a run is paused for when a budget over several runs has no room, before its scope."""
+SPREAD_SECONDS = 60.0
+"""Over how long runs begin again that wait for the same moment."""
 RESERVED = "budget_reserved"
 """The reason that an activation is held for while others have set aside what it wants."""
 
@@ -29,13 +36,16 @@ RESERVED = "budget_reserved"
 class Short(NamedTuple):
     """Why a budget has no room."""
 
-    whose: Literal["node", "run"]
+    whose: str
+    """`node`, `run`, or the scope of a budget over several runs."""
     of: Literal["usd", "tokens", "calls"]
     value: int
     """What would have been used with the call that is wanted."""
     maximum: int
     reserved: bool
     """Only what is set aside for others stands in the way."""
+    room: Room | None = None
+    """The budget over several runs that it is about."""
 
 
 def find_short(
@@ -46,23 +56,36 @@ def find_short(
     *,
     also: Usage = NOTHING,
     ends: bool = False,
+    rooms: Sequence[Room] = (),
 ) -> Short | None:
     """Why there is no room for a call, or None. `also` is what others are let begin with at the same time; `ends` says that the
-    attempt is over, by which its own calls without an end count as used."""
+    attempt is over, by which its own calls without an end count as used. What is used up counts before what is only set aside."""
     money = state.money
     own = sum((one.usage for one in (activation.reserved or {}).values()), NOTHING)
     lost, held = (own, NOTHING) if ends else (NOTHING, own)
-    found = _compare("node", limit, (activation.spent or NOTHING) + lost, held, wants)
-    if found is None or found.reserved:
-        others = money.reserved - lost + money.lent + also
-        whole = _compare("run", money.budget, money.spent + lost, others, wants)
-        found = whole if found is None or (whole is not None and not whole.reserved) else found
-    return found
+    own_spent = (activation.spent or NOTHING) + lost
+    others = money.reserved - lost + money.lent + also
+    found = [
+        _compare("node", limit, own_spent, held, wants),
+        *(_compare("node", room.share, own_spent, held, wants) for room in rooms),
+        _compare("run", money.budget, money.spent + lost, others, wants),
+        *(_look_in(room, lost, wants) for room in rooms),
+    ]
+    shorts = [one for one in found if one is not None]
+    return next((one for one in shorts if not one.reserved), shorts[0] if shorts else None)
 
 
-def _compare(
-    whose: Literal["node", "run"], budget: Budget | None, spent: Usage, reserved: Usage, wants: Usage
-) -> Short | None:
+def _look_in(room: Room, lost: Usage, wants: Usage) -> Short | None:
+    short = _compare(room.scope, room.left, lost, NOTHING, wants) or _compare(
+        room.scope, room.free, NOTHING, NOTHING, wants
+    )
+    if short is None:
+        return None
+    used_up = (room.left.of(short.of) or 0) < lost.of(short.of) + wants.of(short.of)
+    return short._replace(reserved=not used_up, room=room)
+
+
+def _compare(whose: str, budget: Budget | None, spent: Usage, reserved: Usage, wants: Usage) -> Short | None:
     short: Short | None = None
     for dimension in DIMENSIONS if budget is not None else ():
         maximum = None if budget is None else budget.of(dimension)
@@ -82,18 +105,26 @@ def _say(dimension: str, amount: int) -> str:
 
 def describe(short: Short) -> str:
     of, value, maximum = short.of, short.value, short.maximum
+    if short.room is not None:
+        return f"the next call may use {_say(of, value)}; the budget of {short.whose} has {_say(of, maximum)} left"
     return f"the next call may bring the {short.whose} to {_say(of, value)}; its budget is {_say(of, maximum)}"
 
 
 def give_back(d: Decider, activation: Activation, command: c.Lapse, wants: Usage) -> bool:
     """End an attempt that was refused a call. False if there is room by now, and it may be tried again at once."""
-    short = find_short(d.state, activation, wants, command.limit, ends=True)
+    short = find_short(d.state, activation, wants, command.limit, ends=True, rooms=command.rooms)
     if short is None:
         return False
     node = d.state.pinned(activation)
     fields: dict[str, Any] = {"after": "handed_back", "wants": wants, "version": 2}
     if node.effect == "at_most_once" and activation.begun:
         park(d, activation, Error("budget_exhausted", describe(short)))
+    elif short.room is not None:
+        reason = OF_SCOPE + short.whose
+        d.emit_for(e.NodeHeld, activation, reason=reason, **fields)
+        _pause(d, activation, short, reason)
+        again = d.at if short.reserved else max(d.at, short.room.until)
+        d.emit(e.TimerSet, timer=TIMER, due_at=again + d.command.entropy * SPREAD_SECONDS)
     elif short.reserved:
         d.emit_for(e.NodeHeld, activation, reason=RESERVED, **fields)
     elif short.whose == "node" or _fails(d.state):
@@ -108,13 +139,13 @@ def _fails(state: State) -> bool:
     return state.money.budget is not None and state.money.budget.on_exceed == "fail"
 
 
-def _pause(d: Decider, activation: Activation, short: Short) -> None:
-    if REASON in d.state.pauses and d.state.state is R.PAUSED:
+def _pause(d: Decider, activation: Activation, short: Short, reason: str = REASON) -> None:
+    if reason in d.state.pauses and d.state.state is R.PAUSED:
         return
     name, scope = d.state.name(activation.node), activation.scope
     about: dict[str, Any] = {"limit": "budget", "value": short.value, "maximum": short.maximum, "of": short.of}
     d.emit(e.LimitReached, **about, node=name, scope=scope, version=2)
-    d.emit(e.RunPaused, reason=REASON)
+    d.emit(e.RunPaused, reason=reason)
     d.recall_queued()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation, guards, loops, patches, triggers
+from perdure.kernel import compensation, guards, loops, patches, triggers, waits
 from perdure.kernel import events as e
 from perdure.kernel.asked_people import lacks_yes
 from perdure.kernel.carried import carry_on
@@ -15,7 +15,7 @@ from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closed_iteration, is_unlet, touch
 from perdure.kernel.generations import in_order
 from perdure.kernel.lifecycle import NodeState, RunState
-from perdure.kernel.money import raise_budget
+from perdure.kernel.money import OF_SCOPE, TIMER, raise_budget
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
 from perdure.kernel.poll_stops import stop_polls
 from perdure.kernel.receivers import starts_runs
@@ -71,7 +71,8 @@ def start(d: Decider, command: c.Start) -> None:
         d.emit(e.RunSignalled, name=name, payload=payload)
     carry_on(d, command.mailboxes)
     for reason, by in command.pauses:
-        d.emit(e.RunPaused, by=by, reason=reason)
+        if not reason.startswith(OF_SCOPE):  # what wants room finds out anew, and has a timer then
+            d.emit(e.RunPaused, by=by, reason=reason)
 
 
 def _newer(command: c.Start) -> dict[str, Any]:
@@ -143,6 +144,15 @@ def resume(d: Decider, command: c.Resume) -> None:
     for owner in sorted_by_schedule(d.state, N.WAITING):
         if owner.wait is not None and owner.wait.kind == "items":
             advance_items(d, owner)
+
+
+def fire_timer(d: Decider, command: c.FireTimer) -> None:
+    """Fire a timer. That of budgets over several runs ends the pauses for them, and no other (rule 85)."""
+    waits.fire_timer(d, command)
+    if command.timer == TIMER:
+        for reason in sorted(one for one in d.state.pauses if one.startswith(OF_SCOPE)):
+            if d.state.state is R.PAUSED:
+                resume(d, c.Resume(at=d.at, reason=reason))
 
 
 def cancel(d: Decider, command: c.Cancel) -> None:

@@ -169,7 +169,9 @@ class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Timer(msgspec.Struct, frozen=True):
     due_at: float
-    kind: Literal["retry", "wait", "approval", "deadline", "grace", "queue", "total", "delay", "undo", "trigger", "ask"]
+    kind: Literal[
+        "retry", "wait", "approval", "deadline", "grace", "queue", "total", "delay", "undo", "trigger", "ask", "budget"
+    ]
     key: Key | None = None
     attempt: int = 0
     ask: str = ""

@@ -86,6 +86,21 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
         return {**found, "on_exceed": self.on_exceed}
 
 
+class Room(msgspec.Struct, frozen=True):
+    """What a budget over several runs leaves for the rest of its period, as far as this coordinator knows (rule 85)."""
+
+    scope: str
+    """`tenant`, or `workflow:` with its name."""
+    left: Budget
+    """Without what was used in this period."""
+    free: Budget
+    """Also without what is set aside for calls under way."""
+    until: float
+    """When the period ends."""
+    share: Budget | None = None
+    """The most that one activation may use of it."""
+
+
 NOTHING = Usage()
 
 

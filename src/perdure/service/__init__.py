@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perdure.service.assets import Assets
     from perdure.service.audit import AuditTrail
     from perdure.service.blobs import Blobs
+    from perdure.service.budgets import Budgets
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.events import Events
     from perdure.service.keys import Keys
@@ -88,6 +89,12 @@ class Service:
         from perdure.service.blobs import Blobs
 
         return Blobs(self.tenancy)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        from perdure.service.budgets import Budgets
+
+        return Budgets(self.tenancy)
 
     @cached_property
     def assets(self) -> Assets:

@@ -43,6 +43,7 @@ from perdure.journal import (
     partition_of,
 )
 from perdure.leases import Leases
+from perdure.purses import Purse
 from perdure.simulation import store as stores
 from perdure.simulation.pages import count, found, is_asked, matches, page
 from perdure.simulation.store import Lock, Store
@@ -435,6 +436,13 @@ class MemoryJournal:
             return HeldBy(0, "memory")
         self._lock = store.holder = Lock(store)
         return self._lock
+
+    # -- budgets over several runs
+
+    async def read_purses(
+        self, tenant: str, day: str, month: str, *, workflow: str = "", limit: int = 1000
+    ) -> list[Purse]:
+        return stores.read_purses(self._open, tenant, day, month, workflow)[:limit]
 
     # -- housekeeping
 

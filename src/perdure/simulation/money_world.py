@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 import msgspec
 
-from perdure.invariants import money
+from perdure.invariants import Checker, money
+from perdure.journal import Appended, Commit
 from perdure.model.money import NOTHING, Budget
 from perdure.outcomes import NotDone
+from perdure.purses import BudgetRow
 from perdure.simulation import schedule_world
 from perdure.simulation.ask_world import AskingHandlers, AskWorld
+from perdure.simulation.memory_journal import MemoryJournal
 from perdure.simulation.plan import MONEY_FROM, Plan
+from perdure.simulation.store import read_purses
 from perdure.simulation.world import World
 from perdure.spending import Spent, Usage
 
@@ -75,10 +80,29 @@ class MoneyWorld(AskWorld):
         self.registry = self.handlers.registry()
         self.made: Counter[str] = Counter()
         """What the provider has been asked for, by run."""
+        if random.random() < 0.5:
+            limit = random.choice((2, 10, 40))
+            whole = BudgetRow(tenant="default", scope="tenant", calls=limit, share=random.choice((0.5, 1.0)))
+            self.store.budgets["default", "tenant"] = whole
+
+    async def append(self, journal: MemoryJournal, name: str, commits: Sequence[Commit]) -> list[Appended]:
+        answers = await super().append(journal, name, commits)
+        rows = self.store.ledger.values()
+        one_month = len({row.day[:7] for row in rows if row.day}) <= 1
+        for purse in read_purses(self.store, "default", "", "", "") if one_month and not self.plan.shared else ():
+            used = purse.spent_calls + sum(map(_count_open, self.checks.checkers.values()))
+            if used > (purse.calls or 0):
+                self.checks.fail(
+                    "B1", f"{used} calls of all runs are used or set aside, of {purse.calls} ({purse.scope})"
+                )
+        return answers
 
     def more_money(self, run_id: str) -> Budget | None:
         state = self.checks.fold(run_id)
         failed = state.error is not None and state.error.code == "budget_exhausted"
+        if failed or any(reason.startswith("budget:") for reason in state.pauses):
+            for key, row in self.store.budgets.items():  # as people do who may write costs
+                self.store.budgets[key] = msgspec.structs.replace(row, calls=(row.calls or 0) + 1_000, share=1.0)
         if "budget" not in state.pauses and not failed:
             return None
         return Budget(calls=state.money.spent.calls + 1_000)
@@ -107,10 +131,18 @@ class MoneyWorld(AskWorld):
         for run_id in self.store.runs:
             money = self.checks.fold(run_id).money
             whole += money.spent - money.children
-        rows = self.store.ledger.values()
+        rows = [row for row in self.store.ledger.values() if row.day]
         kept = sum(row.calls for row in rows), sum(row.input + row.output for row in rows)
         if kept != (whole.calls, whole.tokens):
             self.checks.fail("B2", f"the ledger has {kept} calls and tokens, the runs have used {whole}")
+        held = [row for row in self.store.ledger.values() if not row.day and (row.calls or row.input or row.output)]
+        if held:
+            self.checks.fail("B3", f"all runs have ended, and the ledger has set aside {held}")
+
+
+def _count_open(checker: Checker) -> int:
+    """The calls that are set aside for what is under way, as the events of a run say."""
+    return sum(one.usage.calls for one in checker.model.purse.open.values())
 
 
 def make_world(plan: Plan, *, tracing: bool = False) -> World:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from perdure.capacity import PARTITIONS
@@ -26,6 +28,7 @@ from perdure.journal import (
     TriggerRow,
     WorkflowVersion,
 )
+from perdure.purses import BudgetRow, Purse
 
 _FIXED = ("workflow", "workflow_version", "partition", "tenant", "tags", "created_at", "parent")
 
@@ -56,6 +59,7 @@ class Store:
         self.occurrences: dict[int, Occurrence] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.ledger: dict[tuple[str, str, str, str], LedgerRow] = {}
+        self.budgets: dict[tuple[str, str], BudgetRow] = {}
         self.last_occurrence = 0
         self.last_notice = 0
         self.last_command = 0
@@ -203,3 +207,20 @@ def prune_commands(store: Store, answered_before: float) -> int:
     for command_id in old:
         del store.answers[command_id], store.commands[command_id]
     return len(old)
+
+
+def read_purses(store: Store, tenant: str, day: str, month: str, workflow: str) -> list[Purse]:
+    found = []
+    for (owner, scope), budget in sorted(store.budgets.items()):
+        if owner != tenant or (workflow and scope not in ("tenant", f"workflow:{workflow}")):
+            continue
+        rows = [one for one in store.ledger.values() if one.tenant == tenant]
+        rows = [one for one in rows if scope in ("tenant", f"workflow:{one.workflow}")]
+        held = [one for one in rows if not one.day]
+        spent = [one for one in rows if one.day and one.day >= (day if budget.per == "day" else month)]
+        sums = {"spent": spent, "held": held}
+        added: dict[str, Any] = {f"{kind}_usd": sum(one.usd for one in some) for kind, some in sums.items()}
+        added |= {f"{kind}_calls": sum(one.calls for one in some) for kind, some in sums.items()}
+        added |= {f"{kind}_tokens": sum(one.input + one.output for one in some) for kind, some in sums.items()}
+        found.append(Purse(**msgspec.structs.asdict(budget), **added))
+    return found

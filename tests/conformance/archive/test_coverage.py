@@ -1,6 +1,7 @@
 """The suite watched: every adapter runs every case, every operation of the port has one."""
 
 from perdure.archive import Archive
+from perdure.purses import BudgetKeeper, PurseReader
 from tests.conformance.archive.adapters import ADAPTERS
 from tests.conformance.watch import Suite, operations_of
 
@@ -20,6 +21,6 @@ def test_both_databases_have_an_archive():
 
 
 def test_every_operation_of_the_port_has_a_case():
-    operations = operations_of(Archive)
-    assert len(operations) == 50
+    operations = [*operations_of(Archive), *operations_of(BudgetKeeper), *operations_of(PurseReader)]
+    assert len(operations) == 53
     SUITE.check_named(operations)

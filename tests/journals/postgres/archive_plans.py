@@ -76,6 +76,7 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ("measure_assets", TENANT, "assets_pkey"),
     ("delete_asset", {**ASSET, "now": 1.0}, "assets_pkey"),
     ("find_view", VIEW, "saved_views_pkey"),
+    ("delete_budget", {**TENANT, "scope": "tenant"}, "budgets_pkey"),
     (
         "sum_ledger",
         {**TENANT, "grouping": "day", "since": "2026-11-01", "until": "2026-12-01", "workflow": "", **LIMIT},
@@ -162,6 +163,7 @@ UNPLANNED = {
     "create_key",
     "create_link",
     "create_session",
+    "save_budget",
     "save_view",
     "keep_asset",
     "keep_callback",

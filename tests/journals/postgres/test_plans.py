@@ -74,6 +74,11 @@ COUNTED: list[tuple[str, dict[str, Any], str]] = [
         "runs_by_tenant_id",
     ),
     ("count_runs", {"tenant": "small", **LIMIT}, "runs_by_tenant"),
+    (
+        "read_purses",
+        {"tenant": "t", "day": "2026-11-19", "month": "2026-11-01", "workflow": "", **LIMIT},
+        "ledger_pkey",
+    ),
     ("count_triggers", {"tenant": "few"}, "triggers_pkey"),
     (
         "count_runs",

@@ -149,6 +149,7 @@ PLANS = [
     ("list_all_assets", {}, "PRIMARY KEY"),
     ("measure_assets", {}, "PRIMARY KEY (tenant=?)"),
     ("keep_asset", {}, "PRIMARY KEY (tenant=? AND name=?)"),
+    ("delete_budget", {}, "PRIMARY KEY (tenant=? AND scope=?)"),
     ("delete_asset", {}, "PRIMARY KEY (tenant=? AND name=? AND version=?)"),
     ("find_session", {}, "PRIMARY KEY"),
     ("touch_session", {}, "PRIMARY KEY"),
@@ -184,6 +185,7 @@ PLANS = [
 ]
 
 COUNTED = [
+    ("read_purses", {}, "PRIMARY KEY (tenant=? AND day>?)"),
     ("sum_ledger", {}, "PRIMARY KEY (tenant=? AND day>? AND day<?)"),
     ("list_topics", {}, "INTEGER PRIMARY KEY"),
     ("count_runs", {"tenant": "t"}, "runs_by_tenant (tenant=?)"),
@@ -201,6 +203,7 @@ UNPLANNED = {
     "create_key",
     "create_link",
     "create_session",
+    "save_budget",
     "save_view",
     "note_deleted",
     "note_version",

@@ -17,6 +17,7 @@ from perdure.client.views.approval_views import (
 )
 from perdure.client.views.asset_views import AssetVersion
 from perdure.client.views.blob_views import BlobPut, BlobStat
+from perdure.client.views.budget_views import Amounts, Budget, BudgetList
 from perdure.client.views.dead_letter_views import (
     ChangeRefused,
     DeadLetter,
@@ -136,6 +137,7 @@ __all__ = [
     "Alias",
     "AliasDeleted",
     "AliasShare",
+    "Amounts",
     "Approval",
     "ApprovalDetails",
     "ApprovalLinks",
@@ -149,6 +151,8 @@ __all__ = [
     "BlobPut",
     "BlobStat",
     "BucketCount",
+    "Budget",
+    "BudgetList",
     "ChangeRefused",
     "ComparedRun",
     "DeadLetter",

@@ -90,7 +90,7 @@ def _approval_escalated(state: State, event: e.ApprovalEscalated) -> None:
 @folds(e.TimerSet)
 def _timer_set(state: State, event: e.TimerSet) -> None:
     kind: Any = event.timer.partition(":")[0]
-    set_timer(state, event.timer, Timer(event.due_at, kind if kind in ("grace", "trigger") else "wait"))
+    set_timer(state, event.timer, Timer(event.due_at, kind if kind in ("grace", "trigger", "budget") else "wait"))
 
 
 @folds(e.TimerFired)

@@ -35,7 +35,7 @@ from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.damage import Damaged, append
-from perdure.runtime.coordinator.fetcher import Fetcher, list_sources
+from perdure.runtime.coordinator.fetcher import Fetcher, list_sources, purse_sources
 from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.inbox import Handling
 from perdure.runtime.coordinator.incarnation import Incarnation
@@ -48,6 +48,7 @@ from perdure.runtime.coordinator.partition_share import Share
 from perdure.runtime.coordinator.patched_runs import make_message, patch_sources
 from perdure.runtime.coordinator.progress import Progress
 from perdure.runtime.coordinator.publisher import Publisher
+from perdure.runtime.coordinator.purses import Purses
 from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
 from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
@@ -108,6 +109,8 @@ class Coordinator:
         sources = list_sources(journal, self.library, blobs, judge)
         sources |= patch_sources(self.library, registry, blobs, bounds or Bounds(), clock)
         cache = Cache()
+        self.purses = Purses(journal, clock, cache)
+        sources |= purse_sources(self.purses)
         self.fetcher = Fetcher(sources, cache, self.put, clock)
         self.renderer = Renderer(registry, cache if blobs is not None else None, vault)
         self.rulings = Rulings(self.renderer, clock, self.put, self.fetcher.set_aside)
@@ -159,6 +162,7 @@ class Coordinator:
             self.blame,
             self.clock,
             self.put,
+            self.purses,
         )
 
     def _make_children(self) -> Children:

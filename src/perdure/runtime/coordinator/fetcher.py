@@ -34,6 +34,7 @@ from perdure.runtime.coordinator.gatherer import NeedsGathered, store_gathered
 from perdure.runtime.coordinator.library import Library, NeedsDefinition
 from perdure.runtime.coordinator.loaded import LARGE_BYTES
 from perdure.runtime.coordinator.messages import Message, TimerDue
+from perdure.runtime.coordinator.purses import NeedsPurses, Purses
 from perdure.runtime.coordinator.triggers.inner_triggers import NeedsPosition, get_position
 from perdure.runtime.coordinator.triggers.mapped_polls import NeedsMapped, map_page
 from perdure.runtime.coordinator.triggers.targets import NeedsTarget, Target
@@ -222,6 +223,13 @@ def sandbox_sources(run: Callable[[Any, str], Awaitable[Any]]) -> dict[type[NotA
         return Fetched(await run(need.job, tenant))
 
     return {NeedsVerdict: judge}
+
+
+def purse_sources(purses: Purses) -> dict[type[NotAtHand], Source]:
+    async def read(tenant: str, need: NeedsPurses) -> Fetched:
+        return Fetched(await purses.read(tenant, need))
+
+    return {NeedsPurses: read}
 
 
 def list_sources(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
-from perdure.kernel.events import NodeStarted
+from perdure.kernel.events import NodeStarted, StepStarted
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import State
@@ -36,6 +36,7 @@ from perdure.runtime.coordinator.messages import (
     TimerDue,
 )
 from perdure.runtime.coordinator.publisher import Publisher
+from perdure.runtime.coordinator.purses import Purses
 from perdure.runtime.coordinator.renderer import Renderer, named_function
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.transport import Result, Task
@@ -90,6 +91,7 @@ class Handling:
         blame: Blame,
         clock: Clock,
         put: Callable[[Message], None],
+        purses: Purses,
     ) -> None:
         self._memory = memory
         self._rulings = rulings
@@ -100,6 +102,7 @@ class Handling:
         self._blame = blame
         self._clock = clock
         self._put = put
+        self._purses = purses
         self.where = "this process"
         """A description of this process, shown to people."""
         self.own: set[str] = set()
@@ -138,6 +141,7 @@ class Handling:
         decide, clock = self._rulings.decide, self._clock
         match message:
             case Reported():
+                self._purses.turn(batch)
                 self._report(loaded, message)
             case TimerDue():
                 if message.timer in loaded.state.timers:
@@ -208,8 +212,12 @@ class Handling:
             return
         if result.kind != "checkpointed":
             self._publisher.done(result.task_id)
-        command = message.command(self._clock, loaded.state)
+        command = self._purses.equip(loaded.state, message.command(self._clock, loaded.state))
+        before = len(loaded.events)
         self._rulings.decide(loaded, self._renderer.accepted(loaded, command))
+        if isinstance(command, c.BeginStep) and command.reserve is not None:
+            if any(isinstance(event, StepStarted) for event in loaded.events[before:]):
+                self._purses.note(loaded.state, command.reserve)
         message.refused = result.kind == "checkpointed" and not _is_granted(loaded.state, result)
 
     def _is_of(self, loaded: Loaded, said: Result | Task) -> bool:

@@ -180,12 +180,14 @@ def _undoing(state: State) -> int:
 
 
 def list_used(state: State, before: Money, at: float) -> tuple[LedgerRow, ...]:
-    """What the run itself has used since it had used `before`, by model: what its children use is in rows of their own (rule 85)."""
+    """What the run itself has used since it had used `before`, by model: what its children use is in rows of their own (rule 85).
+    And what more, or less, is set aside for its calls."""
     now, day = state.money, day_of(at)
-    if now.models is before.models:
-        return ()
-    found: list[LedgerRow] = []
     about: dict[str, Any] = {"tenant": state.tenant, "day": day, "workflow": state.workflow}
+    changes = {name: getattr(now.reserved, name) - getattr(before.reserved, name) for name in AMOUNTS}
+    found = [LedgerRow(**{**about, "day": ""}, **changes)] if any(changes.values()) else []
+    if now.models is before.models:
+        return tuple(found)
     for model, usage in now.models.items():
         new = usage - before.models.get(model, NOTHING)
         amounts = {name: getattr(new, name) for name in AMOUNTS}

@@ -1,0 +1,4 @@
+DELETE FROM perdure.budgets
+WHERE tenant = :tenant
+  AND scope = :scope
+RETURNING tenant

@@ -1,0 +1,4 @@
+DELETE FROM budgets
+WHERE tenant = :tenant
+  AND scope = :scope
+RETURNING tenant
