@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-agent ui ui-watch tools test budgets check stress sim trigger-kills chaos cluster fuzz api attack real-model bench peers pictures format lock clean
+.PHONY: help setup demo demo-agent ui ui-watch tools test budgets check stress sim trigger-kills chaos cluster fuzz api attack real-model agentdojo bfcl bench peers pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -92,6 +92,12 @@ attack: setup ## every attack that worked once or never did, on real servers of 
 
 real-model: setup ## RUNS=200 of models, classifiers and agents on SmolLM2, a small real model: each ends as documented; fetches 127 MB once
 	@$(PY) -m tests.real_model --runs $(or $(RUNS),200) $(ARGS)
+
+bfcl: setup ## BFCL's 2,501 questions: functions and calls through every wire format, and whether a search finds the functions; minutes
+	@$(PY) -m tests.bfcl $(ARGS)
+
+agentdojo: setup ## AgentDojo's 949 attacks on agents with a model that obeys all of them, in the real engine; fetches 100 MB once, minutes
+	@$(PY) scripts/judges.py agentdojo && PYTHONPATH=.judges/agentdojo $(PY) -m tests.agentdojo $(ARGS)
 
 bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, ="turns TREE" beside another checkout, =distributed, =http, =triggers, =streams
 	@$(PY) -m bench $(if $(JSON),--json) $(if $(KEEP),--keep) $(ARGS)

@@ -10,11 +10,11 @@ from mcp.server.mcpserver import MCPServer
 SAYS = "Searches issues."
 
 
-def make(described: str = SAYS) -> Any:
+def make(described: str = SAYS, found: str = "") -> Any:
     server = MCPServer("issues")
 
     def search_issues(query: str, limit: int = 3) -> list[str]:
-        return [f"{query} {number}" for number in range(limit)]
+        return [found or f"{query} {number}" for number in range(limit)]
 
     def close_issue(number: int) -> str:
         """Closes an issue."""

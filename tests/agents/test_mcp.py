@@ -21,6 +21,7 @@ from perdure.llms.port import Result
 from perdure.llms.profile_rows import Auth
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from tests.agents.desk import DeskContext, fails, work
+from tests.agents.injections import ATTACKS, EVIL, attacked
 from tests.agents.mcp_server import make
 from tests.egress.server import PLAIN, Server, reply
 from tests.waiting import until_true
@@ -33,9 +34,9 @@ PROGRAM = (sys.executable, str(Path(__file__).with_name("mcp_server.py")))
 class Served:
     """A server over HTTP, and what it was sent."""
 
-    def __init__(self, described: str = "Searches issues.") -> None:
+    def __init__(self, described: str = "Searches issues.", found: str = "") -> None:
         self.headers: list[dict[str, str]] = []
-        self._app = make(described).streamable_http_app()
+        self._app = make(described, found).streamable_http_app()
         config = uvicorn.Config(
             self._listen, port=0, log_config=None, interface="asgi3", lifespan="on", timeout_graceful_shutdown=1
         )
@@ -127,6 +128,17 @@ async def test_an_agent_calls_tools_of_a_program_with_secrets_as_its_environment
     assert [(one["tool"], one["effect"], one["arguments"]) for one in asked] == [
         ("close_issue", "write", {"number": 7})
     ]
+
+
+@pytest.mark.parametrize("where", ["its description", "what it finds"])
+async def test_a_server_of_strangers_gives_no_orders(where):
+    evil = {"described": EVIL} if where == "its description" else {"found": EVIL}
+    async with Served(**evil) as served:
+        rows = {"mcp": {"issues": McpServer(url=served.url)}}
+        entry = {"mcp": "issues", "effect": "read"}
+        for attack in ATTACKS:
+            model, _ = await attacked(attack, [entry], [("search_issues", {"query": "crash"})], rows=rows)
+            assert (model.obeyed == 1) == (where == "its description")
 
 
 async def test_a_tool_that_is_not_what_was_pinned_stops_the_agent(tmp_path):

@@ -53,7 +53,6 @@ LARGEST_ARGUMENTS = 64 * 1024
 _GROUP = LARGEST_ASKS // 2
 """So many bytes are asked for at once; of more, the others when these are answered."""
 _SAID = 1_000
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _LINK = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://\S+|\bwww\.\S+")
 
 
@@ -453,4 +452,5 @@ def find_bad_arguments(tool: Tool, given: Any, arguments: Any) -> str | None:
 
 def plain_words(text: str) -> str:
     """What an agent says to a person: short, without what cannot be seen and without links."""
-    return cut(_LINK.sub("[link]", _UNSEEN.sub(" ", text)), _SAID).strip()
+    seen = "".join(one if one.isprintable() else " " for one in text[: 10 * _SAID])
+    return cut(_LINK.sub("[link]", seen), _SAID).strip()

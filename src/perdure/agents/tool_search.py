@@ -6,6 +6,7 @@ thousand tools take a few milliseconds.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -15,6 +16,7 @@ from perdure.agents.tool import Tool
 from perdure.nodes.search import make_query
 
 LIMIT = 10
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def search_tools(tools: Iterable[Tool], query: str, limit: int = LIMIT) -> list[dict[str, Any]]:
@@ -23,7 +25,10 @@ def search_tools(tools: Iterable[Tool], query: str, limit: int = LIMIT) -> list[
     words = make_query(query)
     if not words:
         return []
-    rows = [(number, tool.name, tool.description, _parameters(tool.schema)) for number, tool in enumerate(known)]
+    rows = [
+        (number, _HUMP.sub(" ", tool.name), tool.description, _parameters(tool.schema))
+        for number, tool in enumerate(known)
+    ]
     with closing(sqlite3.connect(":memory:")) as index:
         index.execute(
             "CREATE VIRTUAL TABLE tools USING fts5(name, description, parameters, tokenize = 'porter unicode61')"
@@ -42,8 +47,11 @@ def _told(tool: Tool, score: float) -> dict[str, Any]:
 
 
 def _parameters(schema: dict[str, Any]) -> str:
+    """What a search finds of the parameters: their names, what is said of them, and the values that they are chosen from."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return ""
-    described = (one.get("description", "") for one in properties.values() if isinstance(one, dict))
-    return " ".join([*properties, *(text for text in described if isinstance(text, str))])
+    rows = [one for one in properties.values() if isinstance(one, dict)]
+    described = [one.get("description") for one in rows]
+    chosen = [value for one in rows if isinstance(one.get("enum"), list) for value in one["enum"]]
+    return " ".join([*properties, *(text for text in [*described, *chosen] if isinstance(text, str))])
