@@ -1,6 +1,7 @@
 """Deliveries of webhooks: the examples in the senders' own documentation, and everything that is nearly right."""
 
 import base64
+import hashlib
 import hmac
 import inspect
 import json
@@ -13,6 +14,7 @@ from perdure.model.trigger_sources import SCHEMES, Verify
 from perdure.secrets.signatures import WeakSecret
 from perdure.triggers import deliveries
 from perdure.triggers.deliveries import Genuine, Unproven, read_secrets, verify
+from tests.attack.marks import attack
 
 NOW = 1_790_000_000
 SLACK_BODY = (
@@ -78,7 +80,7 @@ CASES = {
         SLACK_BODY.encode(),
         "8f742231b10e8888abcd99yyyzzz85a5",
         1_531_420_618,
-        "",
+        hashlib.sha256(f"v0:1531420618:{SLACK_BODY}".encode()).hexdigest(),
     ),
     "stripe": (
         Verify("stripe", "S"),
@@ -198,6 +200,21 @@ def test_slack_names_its_events():
     signature = mac(KEY, f"v0:{NOW}:".encode() + body).hexdigest()
     headers = {"x-slack-signature": f"v0={signature}", "x-slack-request-timestamp": str(NOW)}
     assert verify(Verify("slack", "S"), headers, body, (KEY,), NOW) == Genuine("Ev123")
+
+
+@attack("X18", "a command of Slack that was seen on its way is sent again within five minutes")
+def test_what_slack_signed_without_an_id_is_one_delivery_however_often_it_is_sent():
+    def send(text, stamp):
+        body = f"command=%2Fdeploy&text={text}&trigger_id=13345224609.738474920".encode()
+        headers = {"x-slack-signature": "v0=" + mac(KEY, f"v0:{stamp}:".encode() + body).hexdigest()}
+        return verify(Verify("slack", "S"), {**headers, "x-slack-request-timestamp": str(stamp)}, body, (KEY,), NOW)
+
+    first = send("now", NOW)
+    assert isinstance(first, Genuine)
+    assert first.id
+    assert send("now", NOW) == first
+    assert send("now", NOW + 1) != first
+    assert send("later", NOW) != first
 
 
 def test_stripe_is_good_by_any_of_its_signatures_and_not_by_old_ones():
