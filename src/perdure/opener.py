@@ -45,13 +45,19 @@ def make_folder(settings: Settings) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-async def open_engine(settings: Settings) -> Engine:
+def prepare_calls(settings: Settings) -> None:
+    """Let this process call what the settings allow, and know which secrets are keys of models."""
     from perdure import egress, llms
     from perdure.egress.policy import Policy
+
+    llms.configure(settings.agents_file)
+    egress.configure(Policy.parse(settings.egress_allow))
+
+
+async def open_engine(settings: Settings) -> Engine:
     from perdure.engine import Engine
     from perdure.sandbox import python as sandbox
 
-    llms.configure(settings.agents_file)
+    prepare_calls(settings)
     sandbox.configure(settings.sandbox_memory_mb)
-    egress.configure(Policy.parse(settings.egress_allow))
     return await Engine.open(settings)

@@ -323,3 +323,20 @@ def test_a_source_is_rewound_with_a_reason(shell, monkeypatch):
     other = shell.run("triggers", "rewind", "files", "a.csv", "--reason", "once more", "--again").stdout
     assert other == "files reads from a.csv on\n"
     assert "cursor    a.csv" in shell.run("triggers", "show", "files").stdout
+
+
+def test_a_registered_source_is_read_from_its_cursor_which_stays(shell, monkeypatch):
+    monkeypatch.setenv("PERDURE_FOLDER_ROOTS", str(shell.folder))
+    folder = {"url": f"{shell.folder}/in/", "order": "name", "settle": 0}
+    files = {"name": "files", "workflow": "report", "folder": folder, "inputs": {"day": "{{ item.path }}"}}
+    (shell.folder / "in").mkdir()
+    for name in ("a.csv", "b.csv"):
+        (shell.folder / "in" / name).write_text("1")
+    shell.run("workflows", "push", write(shell, REPORT, "report.yaml"))
+    shell.run("triggers", "apply", write(shell, json.dumps(files), "files.json"))
+    assert "a.csv" in shell.run("triggers", "test", "files", "--poll").stdout
+    cursor = json.dumps({"name": "a.csv"})
+    shell.run("triggers", "rewind", "files", cursor, "--reason", "there is more")
+    shown = shell.run("triggers", "test", "files", "--poll", "--count", "5").stdout
+    assert ("a.csv" in shown, "b.csv" in shown) == (False, True)
+    assert json.loads(shell.run("triggers", "show", "files", "--json").stdout)["cursor"] == cursor

@@ -160,6 +160,63 @@ def test_nothing_is_written(shell, write, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["triggers.yaml"]
 
 
+FOLDER = """
+name: inbox
+workflow: read
+folder: {url: inbox, settle: 0s}
+filter: "item.size > 1"
+inputs: {file: "{{ item.path }}"}
+"""
+
+
+def test_a_source_is_read_from_here_and_nothing_is_written(shell, write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERDURE_FOLDER_ROOTS", str(tmp_path / "inbox"))
+    folder = tmp_path / "inbox"
+    folder.mkdir()
+    file = write(FOLDER)
+    assert "Nothing comes" in shell.run("triggers", "test", file, "--poll").stdout
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (folder / name).write_text("" if name == "b.txt" else "some")
+    (tried,) = json.loads(shell.run("triggers", "test", file, "--poll", "--json").stdout)["items"]
+    assert (tried["name"], tried["result"], tried["inputs"]) == ("inbox", "mapped", {"file": str(folder / "a.txt")})
+    shown = shell.run("triggers", "test", file, "--poll", "--count", "3").stdout
+    assert ["a.txt" in shown, "filtered" in shown, "c.txt" in shown] == [True] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["inbox", "triggers.yaml"]
+
+
+def test_a_source_of_ones_own_is_read_with_its_module(shell, write):
+    source = """
+import perdure
+
+class Odd(perdure.Source, name="odd"):
+    def poll(self, cursor):
+        if cursor == "broken":
+            raise ValueError("no")
+        if not cursor:
+            return perdure.Polled((perdure.Item("1", {"n": 1}), perdure.Item("2", None, error="too large")), "2", more=True)
+        return perdure.Polled((perdure.Item("3", {}),), "broken", more=True)
+"""
+    module = write(source, "odd_source.py")
+    file = write("{name: odd, workflow: w, poll: {type: odd}, inputs: {n: '{{ item.data.n }}', id: '{{ item.id }}'}}")
+    assert "--import" in shell.run("triggers", "test", file, "--poll", code=1).stderr
+    result = shell.run("triggers", "test", file, "--poll", "--import", module, "--count", "3", code=1)
+    assert '"id": "1"' in result.stdout
+    assert "too large" in result.stderr
+    assert "has no 'n'" in result.stderr
+    assert (
+        "ValueError" in shell.run("triggers", "test", file, "--poll", "--import", module, "--count", "4", code=1).stderr
+    )
+
+
+def test_only_what_is_polled_is_read_and_only_the_source_gives_items(shell, write):
+    assert "not polled" in shell.run("triggers", "test", write(HOOK), "--poll", code=2).stderr
+    more = ("--poll", "--item", "x")
+    assert "leave out --item" in shell.run("triggers", "test", write(HOOK), *more, code=2).stderr
+    secret = "{name: t, workflow: w, table: {database: '{{ secrets.NOT_THERE }}', table: t, cursor: [id]}}"
+    assert "NOT_THERE" in shell.run("triggers", "test", write(secret), "--poll", code=1).stderr
+
+
 def test_the_schema_of_triggers_is_printed_and_written(shell, tmp_path):
     expected = msgspec.json.decode(msgspec.json.encode(describe_triggers()))
     assert json.loads(shell.run("schema", "--triggers").stdout) == expected

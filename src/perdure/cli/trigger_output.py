@@ -255,3 +255,20 @@ def show_tried_item(name: str, workflow: str, tried: View, as_json: bool) -> Non
     else:
         say_error(f"{tried['part']}: {tried['error']}")
     leave(ExitCode.FAILED if result == "poison" else ExitCode.OK)
+
+
+def show_tried_items(name: str, tried: list[View], as_json: bool) -> None:
+    """What a trigger makes of items that its source gave; the exit code is 1 when one of them would be parked."""
+    if as_json:
+        print_page([{"name": name, **one} for one in tried], None)
+    elif not tried:
+        echo("Nothing comes from the source now.")
+    else:
+        for one in tried:
+            said = one["id"] if one["result"] == "mapped" else f"{one.get('id', '')}  {one['result']}".strip()
+            echo(style(said, bold=True))
+            if one["result"] == "mapped":
+                print_pretty(one["inputs"])
+            elif one["result"] == "poison":
+                say_error(f"{one['part']}: {one['error']}")
+    leave(ExitCode.FAILED if any(one["result"] == "poison" for one in tried) else ExitCode.OK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from perdure.plain_text import explain_json
 
 if TYPE_CHECKING:
     from perdure.cli.backend import Backend
+    from perdure.cli.where import Where
+    from perdure.model.triggers import Trigger
 
 View = dict[str, Any]
 Get = Callable[["Backend", str], Awaitable[View]]
@@ -55,6 +58,67 @@ def try_file(
         print_json({"name": trigger.name, "kind": trigger.kind, "valid": True})
     else:
         echo(f"{file} is valid: {trigger.name}, {trigger.kind}; --item FILE shows what it makes of an item")
+
+
+def poll_file(file: str, name: str | None, modules: tuple[str, ...], count: int, where: Where, as_json: bool) -> None:
+    from perdure.cli.trigger_files import choose_trigger, read_triggers
+
+    _poll(choose_trigger(read_triggers(file), name), None, modules, count, where, as_json)
+
+
+def poll_registered(view: View, modules: tuple[str, ...], count: int, where: Where, as_json: bool) -> None:
+    import msgspec
+
+    from perdure.model.triggers import Trigger
+
+    cursor = view["cursor"]
+    if isinstance(cursor, str) and cursor.endswith("…"):
+        raise click.UsageError(
+            f"the cursor of {view['name']} is too long to be shown whole; give --poll the FILE instead"
+        )
+    _poll(msgspec.convert(view["spec"], Trigger), cursor, modules, count, where, as_json)
+
+
+def _poll(
+    trigger: Trigger, cursor: str | None, modules: tuple[str, ...], count: int, where: Where, as_json: bool
+) -> None:
+    """Read the source from here, and show what the trigger would make of what comes."""
+    from perdure.cli.source import import_modules
+    from perdure.cli.trigger_output import show_tried_items
+    from perdure.runtime.coordinator.triggers.poll_tasks import POLLED
+    from perdure.triggers.mapping import polled_item
+    from perdure.triggers.trials import try_item
+
+    if trigger.kind not in POLLED:
+        raise click.UsageError(f"trigger {trigger.name} is a {trigger.kind}, which is not polled; use --item or --at")
+    import_modules(modules, "-")
+    found = asyncio.run(_read(trigger, cursor, count, where))
+    tried = [
+        {"result": "poison", "part": "item", "error": one.error, "id": one.id}
+        if one.error
+        else {"id": one.id, **try_item(trigger, polled_item(trigger, one.id, one.data), one.id)}
+        for one in found
+    ]
+    show_tried_items(trigger.name, tried, as_json)
+
+
+async def _read(trigger: Trigger, cursor: str | None, count: int, where: Where) -> tuple[Any, ...]:
+    from perdure.cli.backend import DEFAULT_TENANT
+    from perdure.cli.database import load_settings
+    from perdure.clock import system
+    from perdure.deployment import open_vault
+    from perdure.opener import prepare_calls
+    from perdure.runtime.source_kinds import SourceKinds
+    from perdure.runtime.source_trials import read_some
+
+    settings = load_settings(where.db)
+    prepare_calls(settings)
+    vault = open_vault(settings)
+    try:
+        kinds = SourceKinds(tuple(root for root in settings.folder_roots.split(":") if root), system)
+        return await read_some(trigger, cursor, count, kinds, vault, DEFAULT_TENANT, system)
+    finally:
+        vault.close()
 
 
 async def try_registered(

@@ -266,15 +266,19 @@ def _no_trigger_option(name: str | None) -> None:
 @click.argument("which", metavar="NAME|FILE")
 @click.option("--trigger", "name", metavar="NAME", help="Which trigger, where FILE holds several.")
 @click.option("--item", metavar="FILE", help="An item as JSON; - reads standard input.")
+@click.option("--poll", is_flag=True, help="Read the source, from here, and show what comes.")
+@click.option("--import", "modules", metavar="MODULE", multiple=True, help="With --poll: what brings its source.")
 @click.option("--id", "item_id", metavar="ID", default="", help="What the source calls the item.")
 @click.option("--at", type=Moment(), metavar="TIME", help="Moments from this on; now without it.")
-@click.option("--count", type=click.IntRange(1, MOST), default=1, show_default=True, help="How many moments.")
+@click.option("--count", type=click.IntRange(1, MOST), default=1, show_default=True, help="How many moments or items.")
 @where_options
 @json_option
 def test(
     which: str,
     name: str | None,
     item: str | None,
+    poll: bool,
+    modules: tuple[str, ...],
     item_id: str,
     at: float | None,
     count: int,
@@ -288,14 +292,26 @@ def test(
     inputs make of the item in --item: {headers, body, query} of a webhook, {name, payload, key, id} of an event, the row
     of a table. Without --item, it is only checked.
 
+    --poll reads the source of a table, a folder, a stream or a poll: of a FILE from its start, of a trigger from its cursor, which
+    stays where it is. This process reads it, with its own secrets and folder_roots.
+
     Exit code 1 when the item, or a moment, cannot be mapped: it would be parked.
     """
     from perdure.cli import trigger_trials as trial
 
+    if poll and (item is not None or item_id or at is not None):
+        raise click.UsageError("--poll takes items from the source; leave out --item, --id and --at")
     if _is_file(which):
-        trial.try_file(which, name, item, item_id, at, count, as_json)
+        if poll:
+            trial.poll_file(which, name, modules, count, where, as_json)
+        else:
+            trial.try_file(which, name, item, item_id, at, count, as_json)
         return
     _no_trigger_option(name)
+    if poll:
+        view = _ask(where, lambda backend: _get(backend, which))
+        trial.poll_registered(view, modules, count, where, as_json)
+        return
     given = None if item is None else trial.read_item(item)
     view, tried = _ask(where, lambda backend: trial.try_registered(backend, which, given, item_id, at, count, _get))
     trial.show_registered(view, tried, count, as_json)

@@ -111,7 +111,7 @@ def _slack(
     stamp = headers.get("x-slack-request-timestamp", "")
     signed = b"v0:" + stamp.encode("latin-1", "replace") + b":" + body
     refused = _judge(secrets, [headers.get("x-slack-signature", "")], signed, "v0=", stamp, now)
-    # A command or a button has no id; Slack does not send it twice, so what is signed alike is sent again by somebody else.
+    # A command or a button has no id; Slack does not send it twice, so what is signed alike was seen on its way, and is sent again.
     return refused or Genuine(_sane(_read_id(body).event_id) or hashlib.sha256(signed).hexdigest())
 
 

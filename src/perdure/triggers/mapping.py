@@ -19,7 +19,7 @@ from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import get_template, render
 from perdure.kernel.segments import Secret
 from perdure.model.references import templates
-from perdure.model.trigger_sources import Event, Webhook
+from perdure.model.trigger_sources import Event, Poll, Webhook
 from perdure.model.triggers import Trigger
 from perdure.triggers.calendar import Moment
 from perdure.triggers.item_filters import BadFilter, matches_event, passes
@@ -74,6 +74,11 @@ class _Broken(Exception):
     def __init__(self, part: str, message: str) -> None:
         super().__init__(message)
         self.part = part
+
+
+def polled_item(trigger: Trigger, id: str, data: Any) -> Any:
+    """What templates call `item` of what a source gave."""
+    return {"id": id, "data": data} if isinstance(trigger.source, Poll) else data
 
 
 def map_item(

@@ -22,12 +22,11 @@ from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
-from perdure.model.trigger_sources import Poll
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.kept_inputs import Kept, store_inputs, weigh_inputs
 from perdure.sources import MOST_ITEMS
 from perdure.threads import aside
-from perdure.triggers.mapping import LONGEST_ID, UNMAPPED, UNREADABLE, Filtered, Poison, map_item
+from perdure.triggers.mapping import LONGEST_ID, UNMAPPED, UNREADABLE, Filtered, Poison, map_item, polled_item
 from perdure.triggers.zones import say_time
 
 MAP_STEPS = 10_000
@@ -188,7 +187,7 @@ class _Mapper:
         if one.error:
             return c.Delivered(id=one.id, error=Error(UNREADABLE, one.error[:1000]))
         trigger = self._trigger
-        item = {"id": one.id, "data": one.data} if isinstance(trigger.source, Poll) else one.data
+        item = polled_item(trigger, one.id, one.data)
         mapped = map_item(trigger, item, self._facts, id=one.id, budget=self._budget)
         if isinstance(mapped, Filtered):
             return None

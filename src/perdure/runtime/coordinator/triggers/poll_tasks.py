@@ -58,14 +58,16 @@ def custom_source(box: Mailbox) -> str:
     return str(dict(box.spec.get("source") or {}).get("type", "")) if box.kind == "poll" else ""
 
 
+def render_source(said: dict[str, Any]) -> dict[str, Any]:
+    """A source in which secrets are named, and not yet filled in. Raises TemplateError."""
+    namespace = Namespace(_NOBODY)
+    return {key: render(value, namespace) if key in _SECRETS else value for key, value in said.items()}
+
+
 def make_poll(state: State, activation: Activation, address: Address, incarnation: int) -> Task | c.Fail:
     box = state.triggers[address.node]
-    source = dict(box.spec["source"])
-    namespace = Namespace(_NOBODY)
     try:
-        for key in _SECRETS:
-            if key in source:
-                source[key] = render(source[key], namespace)
+        source = render_source(box.spec["source"])
     except TemplateError as error:
         problem = Error(error.code, f"{box.name}: only secrets can be named in a source: {error}"[:1000])
         return c.Fail(at=activation.scheduled_at, address=address, error=problem)
