@@ -296,6 +296,10 @@ async def test_ids_of_another_tenant_in_queries_bodies_and_cursors_show_nothing(
     named = workflow({"id": "a", "type": "transform", "config_ref": ids["hash"]}, name="sly")
     response = await server.post("/workflows", named, headers=theirs)
     assert response.status_code == 422
+    promoted = await server.post("/assets", {"run_id": ids["run_id"], "node": "ask"}, headers=theirs)
+    assert (promoted.status_code, CANARY in promoted.text) == (404, False)
+    response = await server.client.put("/api/v1/assets/sly", json={"parts": [ids["hash"]]}, headers=theirs)
+    assert response.status_code == 422, response.text
     counted = await server.ok("/dead-letters/requeue", {"run_id": ids["run_id"]}, headers=theirs)
     assert counted["matched"] == 0
 

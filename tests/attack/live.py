@@ -186,6 +186,9 @@ def furnish(target: Target) -> None:
     target.hook = _register_hook(target)
     target.cookie, session = _log_in(target)
     blob = target.request("POST", "/blobs", content=CANARY.encode(), headers={**OURS, **_BYTES}).json()["ref"]
+    kept = target.request("PUT", f"/assets/{CANARY}", json={"parts": [blob], "file_name": CANARY})
+    view = target.request("PUT", f"/views/{CANARY}", json={"query": f"workflow={CANARY}", "shared": True})
+    assert (kept.status_code, view.status_code) == (200, 200), kept.text + view.text
     parked = {"id": "p", "type": "http", "config": {"url": "http://127.0.0.1:1/"}, "retry": 1, "on_failure": "park"}
     target.request("POST", "/runs", json={"definition": {"name": CANARY, "nodes": [parked]}})
     letter = wait_until(lambda: target.request("GET", "/dead-letters").json()["items"], "something is parked")[0]

@@ -41,7 +41,7 @@ from perdure.runtime.worker.encoder import is_light
 from perdure.runtime.worker.handler_inputs import Filling
 from perdure.runtime.worker.handler_results import Leaving, Left, is_quick
 from perdure.runtime.worker.handlers import Found, Handlers
-from perdure.runtime.worker.inflow import Inflows, decode_bodies
+from perdure.runtime.worker.inflow import Inflows, decode_bodies, decode_piece
 from perdure.runtime.worker.isolation import Duties, ProcessPool
 from perdure.runtime.worker.lasting_outflow import Covered, Repeating, make_outflow
 from perdure.runtime.worker.logs import LONGEST
@@ -334,10 +334,10 @@ class Execution:
         """The chunks of a piece, and, if they are wanted, as they came."""
         data = await self._filling.get(task, ref)
         bodies = await aside(task.tenant, decode_bodies, data) if wants_bodies else []
-        return await aside(task.tenant, msgspec.json.decode, data), bodies
+        return await aside(task.tenant, decode_piece, data), bodies
 
     async def _load_part(self, task: Task, ref: str) -> Any:
-        return await aside(task.tenant, msgspec.json.decode, await self._filling.get(task, ref))
+        return await aside(task.tenant, decode_piece, await self._filling.get(task, ref))
 
     def open_outflow(self, attempt: Attempt) -> Outflow | None:
         """Where what the handler yields goes; None for a node without a stream."""

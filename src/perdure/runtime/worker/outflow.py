@@ -27,11 +27,14 @@ from perdure.streams import (
     Superseded,
     stream_name,
 )
+from perdure.threads import aside
 from perdure.transport import Task
 
 PART_BYTES = 4 * 1024 * 1024
 LARGEST_LIST = 8 * 1024 * 1024
 """The most bytes of chunks that an output holds; beyond that it says where they are."""
+FEW_BYTES = 64 * 1024
+"""An output of so many bytes of chunks is made on the loop."""
 MOST_PENDING = 64
 """Chunks that wait for the pump before the handler does."""
 MOST_BEHIND = 10_000
@@ -164,7 +167,10 @@ class Outflow:
         self.close()
         ended = tuple(PortEnd(name, port.count, port.size) for name, port in self._ports.items())
         parts = tuple(part for port in self._ports.values() for part in port.parts)
-        return self._output(await self._load_before()), Flowed(ended=ended, parts=parts)
+        before = await self._load_before()
+        if self._ports["out"].size <= FEW_BYTES:
+            return self._output(before), Flowed(ended=ended, parts=parts)
+        return await aside(self._task.tenant, self._output, before), Flowed(ended=ended, parts=parts)
 
     async def _load_before(self) -> list[Any]:
         """What its output is made of besides what it has yielded itself."""
