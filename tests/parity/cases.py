@@ -128,6 +128,10 @@ def runs_rollback(world):
     world.go_on("undoable", "runs", "rollback", "{}", until="rolled_back")
 
 
+def runs_tell(world):
+    world.compare("runs", "tell", world.read["done"], "nobody", "Hello.", code=1)
+
+
 def runs_signal(world):
     world.change(on(world, "asks", "runs", "signal", "{}", "go", '{"a": 1}', "--signal-id", "k1"))
     world.change(on(world, "done", "runs", "signal", "{}", "go"), code=1)
@@ -554,7 +558,7 @@ CASES = (
     ),
     *(runs_export,),
     *(budgets_list, budgets_show, budgets_set, budgets_delete),
-    *(runs_import, runs_start, runs_cancel, runs_pause, runs_resume, runs_rollback, runs_signal, runs_retry),
+    *(runs_import, runs_start, runs_cancel, runs_pause, runs_resume, runs_rollback, runs_signal, runs_tell, runs_retry),
     *(runs_rerun, runs_patch, approvals_list, approvals_show, approvals_approve, approvals_reject, approvals_delegate),
     *(dlq_list, dlq_show, dlq_requeue, dlq_discard, workflows_list, workflows_show, workflows_versions),
     *(workflows_push, workflows_patch, workflows_alias, blobs_put, blobs_get, blobs_stat, keys_create, keys_list),

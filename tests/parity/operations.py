@@ -276,6 +276,7 @@ OPERATIONS = {
     "runs.pause": change("waits", lambda on, run: on.runs.pause(run)),
     "runs.resume": change("paused", lambda on, run: on.runs.resume(run)),
     "runs.rollback": change("done", lambda on, run: on.runs.rollback(run), apart=MOVING),
+    "runs.tell": change("asks", lambda on, run: on.runs.tell(run, "ask", "Hello.", message_id="k")),
     "runs.signal": change("asks", lambda on, run: on.runs.signal(run, "go", {"a": 1}, signal_id="k")),
     "runs.retry": change("failed", lambda on, run: on.runs.retry(run, reason="again"), apart=MOVING),
     "runs.rerun": change("waits", lambda on, run: on.runs.rerun(run, inputs={"n": 2})),

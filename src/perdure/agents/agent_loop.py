@@ -19,6 +19,7 @@ from perdure.agents.transcript import (
     Transcript,
     calls_of,
     mend,
+    read_letters,
     read_message,
     step_name,
     turn_of,
@@ -66,8 +67,12 @@ class Agent:
     async def run(self) -> Answer:
         """Take turns until there is an answer. Raises Failure."""
         turn, denials = 0, 0
+        letters = read_letters({name: self._ctx.find_step(name) for name in self._ctx.list_steps("mail/")})
         while True:
             turn += 1
+            for letter in letters:
+                if letter.turn == turn:
+                    self._transcript.hear(letter)
             last = turn - self._since + 1 >= self._plan.max_turns
             name = step_name(turn, self._again.get(str(turn), 1), last=last)
             kept = await self._ask(name, self._transcript.request(last=last))

@@ -4,6 +4,7 @@
     model/<n>            the answer of turn n; `.last` where it was asked to end, `.t2` after a try without an answer, `.r1` after a
                          repair, `model/<n>-2` where the turn was asked anew
     guard/<n>            what the guard decided about the calls of turn n
+    mail/<n>             what a person said meanwhile, and before which step of a model
     t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before; `.happened` what they said when
                          nobody knew whether it had happened, and `.again` what it gave then
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -98,6 +99,14 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the agent may let the run go on since then: nodes that it has added after itself."""
 
 
+class Letter(NamedTuple):
+    """What a person said to an agent at work, and the turn that reads it."""
+
+    turn: int
+    text: str
+    label: Label
+
+
 class Transcript:
     """The messages so far, and how far they are to be believed."""
 
@@ -134,6 +143,13 @@ class Transcript:
         return msgspec.structs.replace(
             self._plan.request, messages=(*messages, told), tool_choice=choice, schema=schema
         )
+
+    def hear(self, letter: Letter) -> None:
+        """Add what a person said while the agent was at work."""
+        self._messages.append(Message("user", (Text(letter.text),)))
+        self.label |= letter.label
+        if letter.label.is_tainted:
+            self.tainted_by.append("mail")
 
     def add(self, turn: str, kept: Mapping[str, Any], made: Sequence[Made]) -> int:
         """Add a turn with its calls and what they gave, in the order of the calls, whatever ended first. Gives how often one of
@@ -283,7 +299,11 @@ def read_turns(steps: Mapping[str, Any]) -> list[Turn]:
     plan = read_plan(steps)
     transcript = Transcript(plan)
     found: list[Turn] = []
+    letters = read_letters(steps)
     for number, names in sorted(_by_turn(steps).items()):
+        for letter in letters:
+            if letter.turn == number:
+                transcript.hear(letter)
         label, request = transcript.label, None
         for step, base in names:
             kept = steps[step]
@@ -333,6 +353,18 @@ def _by_turn(steps: Mapping[str, Any]) -> dict[int, list[tuple[str, str]]]:
 def step_name(turn: int, again: int, *, last: bool = False) -> str:
     """The step of the answer of a turn."""
     return f"model/{turn}" + (f"-{again}" if again > 1 else "") + (".last" if last else "")
+
+
+def read_letters(steps: Mapping[str, Any]) -> list[Letter]:
+    """The mail that is kept, in order. What came before a repair is read in the turn after it: the answer that is repaired
+    did not know of it."""
+    found: list[Letter] = []
+    while isinstance(kept := steps.get(f"mail/{len(found) + 1}"), Mapping):
+        matched = _MODEL.fullmatch(str(kept.get("before", "")))
+        turn = 0 if matched is None else int(matched[1]) + bool(matched[4])
+        label = read_label(kept["label"]) if "label" in kept else Label("untrusted")
+        found.append(Letter(turn, hide(str(kept.get("text", ""))), label))
+    return found
 
 
 def turn_of(number: int, base: str) -> str:

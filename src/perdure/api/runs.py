@@ -558,3 +558,23 @@ async def import_(call: Call) -> Any:
     view = await call.service.runs.import_file(await off_the_loop(call.request, data, lambda: read_json(data)))
     call.object = view["run_id"]
     return view
+
+
+class Message(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    text: Annotated[str, Meta(min_length=1, max_length=4000)]
+    item: Annotated[int, Meta(description="Of a map: which item.", ge=0, le=2**31)] | None = None
+    message_id: Annotated[
+        str, Meta(description="Your own id of this message: one that is sent twice counts once.", max_length=200)
+    ] = ""
+
+
+@routes.post("/runs/{run_id}/nodes/{node}/messages", OPERATE, s.RunSummary, audited=False)
+async def tell(call: Call, body: Message) -> Any:
+    """Say something to an agent at work. It reads that before its next turn, and goes on."""
+    return await call.service.runs.tell(
+        call.path("run_id"),
+        call.path("node"),
+        body.text,
+        item=body.item,
+        message_id=body.message_id or call.key or "",
+    )

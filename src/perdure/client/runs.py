@@ -283,6 +283,14 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         body = {"name": name, "payload": payload, "signal_id": system.new_id() if signal_id is None else signal_id}
         return post("runs", run_id, "signal", body=body, repeatable=True)
 
+    @operation
+    def tell(
+        self, run_id: str, node: str, text: str, *, item: int | None = None, message_id: str | None = None
+    ) -> Call[v.RunSummary]:
+        """Say something to an agent at work, which reads it before its next turn. The same `message_id` twice counts once."""
+        body = {"text": text, "item": item, "message_id": system.new_id() if message_id is None else message_id}
+        return post("runs", run_id, "nodes", node, "messages", body=body, repeatable=True)
+
 
 class Runs(RunsCalls, Noun):
     __doc__ = __doc__

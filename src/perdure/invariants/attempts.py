@@ -254,9 +254,11 @@ def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
         model.blame("V4", f"attempt {event.attempt} of {act.place} writes a checkpoint; current is {act.attempt}")
     if event.version != 2 and event.step in act.asked:
         model.blame("V9", f"{act.place} writes the step {event.step!r}, which is an ask: only its answer becomes one")
+    if event.signal and event.version != 2:
+        _read_mail(model, act, event)
     if event.number and (event.attempt, event.number) <= act.checkpointed:
         model.blame("T2", f"checkpoint {event.number} of {act.place} is kept again, or after a later one")
-    if event.version != 2:
+    if event.version not in (2, 5):
         act.checkpointed = (event.attempt, event.number)
     if event.step and event.step in act.steps:
         model.blame("V9", f"step {event.step!r} of {act.place} has a result, and gets another one")
@@ -267,6 +269,15 @@ def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
         act.begun -= {event.step}
     elif not event.number:  # of before checkpoints were numbered: it took the place of all that was kept
         act.steps = frozenset()
+
+
+def _read_mail(model: Model, act: Act, event: e.NodeCheckpointed) -> None:
+    """Check that mail is read by the activation that it names, each letter once (rule 86)."""
+    left = model.signals[event.signal] = model.signals.get(event.signal, 0) - 1
+    if left < 0:
+        model.blame("rule 86", f"{act.place} reads a letter that was not sent, or was read before")
+    if event.signal != f"agent:{act.place}" or not event.step.startswith("mail/"):
+        model.blame("rule 86", f"{act.place} reads {event.signal!r} as {event.step!r}")
 
 
 def step_started(model: Model, event: e.StepStarted) -> None:

@@ -16,6 +16,8 @@ from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.edges import in_closing_iteration
 from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.mail import STEPS as MAIL
+from perdure.kernel.mail import has_mail, read_mail
 from perdure.kernel.money import find_short, give_back
 from perdure.kernel.outcomes import FREE_BYTES, accept, check_bytes, fail_attempt, fail_for_good, park
 from perdure.kernel.poll_stops import has_slept, put_off
@@ -116,8 +118,8 @@ def checkpoint(d: Decider, command: c.Checkpoint) -> None:
         return
     if command.kept and not _keep_pieces(d, activation, command):
         return
-    if command.step in activation.asks:
-        message = f"{command.step} is the name of an ask: only its answer becomes that step"
+    if command.step in activation.asks or command.step.startswith(MAIL):
+        message = f"{command.step} is the name of an ask, or of mail: only what comes from outside becomes that step"
         fail_attempt(d, activation, Error("bad_step", message), retryable=False)
         return
     number = command.number or activation.checkpoints + 1
@@ -162,6 +164,8 @@ def begin_step(d: Decider, command: c.BeginStep) -> None:
         return  # no new effect from here on (R3)
     fields: dict[str, Any] = {"step": command.step, "wish": command.wish, "worker": command.worker}
     if command.reserve is not None:
+        if has_mail(d.state, activation):
+            return  # it is read first: its worker gives the work back
         if find_short(d.state, activation, command.reserve, command.limit, rooms=command.rooms) is not None:
             return  # its worker gives the work back, with what it wants
         about = {"effect": command.effect, "reserve": command.reserve, "model": command.model, "limit": command.limit}
@@ -281,6 +285,8 @@ def lapse(d: Decider, command: c.Lapse) -> None:
     if command.wants is not None and _is_done_elsewhere(activation, command.step):
         return  # another worker has this attempt too, and was let begin
     goes_on = d.state.state in (R.RUNNING, R.PAUSED) and not in_closing_iteration(d.state, activation)
+    if command.wants is not None and goes_on:
+        read_mail(d, activation, command.step)
     if command.wants is not None and goes_on and give_back(d, activation, command, command.wants):
         return
     node = d.state.pinned(activation)

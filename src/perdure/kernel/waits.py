@@ -16,6 +16,7 @@ from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
 from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.events_heard import begin_listening
 from perdure.kernel.lifecycle import ENDED, OPEN, NodeState, RunState
+from perdure.kernel.mail import check_room
 from perdure.kernel.money import child_budget, heard_of
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, schedule
@@ -233,6 +234,7 @@ def signal(d: Decider, command: c.Signal) -> None:
         raise Refusal("run_ended", f"run {d.state.run_id} is {d.state.state} and takes no more signals")
     if command.signal and command.signal in d.state.signals_seen:
         return
+    check_room(d, command.name)
     d.emit(e.RunSignalled, name=command.name, payload=command.payload, signal=command.signal, by=command.by)
     deliver_signals(d, command.name)
 

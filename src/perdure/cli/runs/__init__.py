@@ -16,7 +16,7 @@ _HOMES = {
     "chunks": "yielded:chunks",
     "transcript": "transcripts:transcript",
     "guards": "transcripts:guards",
-    **{name: f"control:{name}" for name in ("cancel", "pause", "resume", "rollback", "signal")},
+    **{name: f"control:{name}" for name in ("cancel", "pause", "resume", "rollback", "signal", "tell")},
 }
 """Commands that are in another file than that of their name, or called otherwise there."""
 _NAMES = (
@@ -38,7 +38,7 @@ _NAMES = (
         "guards",
         "cancel",
     ),
-    *("pause", "resume", "rollback", "signal", "patch", "retry", "rerun"),
+    *("pause", "resume", "rollback", "signal", "tell", "patch", "retry", "rerun"),
 )
 
 

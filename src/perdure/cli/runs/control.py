@@ -122,6 +122,33 @@ def signal(
         say(notes[0])
 
 
+@click.command(short_help="Say something to an agent at work.")
+@_id
+@click.argument("node")
+@click.argument("text")
+@click.option("--item", type=click.IntRange(0), help="Of a map: which item.")
+@click.option("--message-id", default="", metavar="KEY", help="The same message sent twice with one key counts once.")
+@by_option
+@where_options
+@json_option
+def tell(
+    run_id: str,
+    node: str,
+    text: str,
+    item: int | None,
+    message_id: str,
+    by: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Say TEXT to the agent NODE of a run, which reads it before its next turn."""
+
+    async def send(backend: Backend, run: str) -> None:
+        await backend.runs.tell(run, node, text, item=item, message_id=message_id or None)
+
+    _decide(where, run_id, by, as_json, f"Told {node} of", send)
+
+
 async def _foresee_signal(backend: Backend, run_id: str, name: str, signal_id: str) -> str:
     """What the sender of a signal may not expect: that it was sent before, or that nothing waits for it."""
     from perdure.cli.backend import LOOKED_AT, MOST, get_run

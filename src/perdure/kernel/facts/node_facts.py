@@ -186,6 +186,8 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed) -> None:
             end_step(activation, event.step)
         if event.version == 2:
             keep_answer(state, activation, event)
+        elif event.signal:
+            take_signal(state, event.signal)
         if event.usage is not None:
             settle(state, activation, event.step, event.usage)
     else:

@@ -14,6 +14,7 @@ import msgspec
 from perdure.budget import ANSWER_BYTES, Budget
 from perdure.errors import NotFound, Refused
 from perdure.kernel.explain import explain
+from perdure.kernel.mail import PREFIX
 from perdure.kernel.reasons import find_first, reason_of
 from perdure.kernel.run_view import nodes_view
 from perdure.kernel.seen import JOURNAL, Seen
@@ -28,6 +29,7 @@ from perdure.service.approvals import Approvals
 from perdure.service.diffs import diff_runs
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.pages import listing
+from perdure.service.runs.agent_mail import letter_to
 from perdure.service.runs.attempts import attempts_of
 from perdure.service.runs.history import last_event_at, state_at, steps_of
 from perdure.service.runs.patches import PatchInvalid, apply_patch, current_definition, preview
@@ -332,8 +334,21 @@ class Runs(RunActions):
 
     async def signal(self, run_id: str, name: str, payload: Any = None, *, signal_id: str | None = None) -> View:
         record = await self._tenancy.get_run(run_id)
+        if name.startswith(PREFIX):
+            message = f"signals whose name begins with {PREFIX!r} are mail; `perdure runs tell` sends it"
+            raise Invalid(message, [Trouble("name", "wrong_value", message)])
         about: dict[str, Any] = {"run_id": record.run_id, "by": self._tenancy.by}
         await self._tenancy.ask(Request(kind="signal", name=name, payload=payload, signal=signal_id or "", **about))
+        return run_summary(await self._tenancy.get_run(run_id))
+
+    async def tell(
+        self, run_id: str, node: str, text: str, *, item: int | None = None, message_id: str | None = None
+    ) -> View:
+        """Say something to an agent at work: it reads that before its next turn (rule 86)."""
+        record, state = await self._tenancy.load(run_id)
+        name, payload = letter_to(state, node, item, text)
+        about: dict[str, Any] = {"run_id": record.run_id, "by": self._tenancy.by}
+        await self._tenancy.ask(Request(kind="signal", name=name, payload=payload, signal=message_id or "", **about))
         return run_summary(await self._tenancy.get_run(run_id))
 
     async def rerun(self, run_id: str, **about: Any) -> View:
