@@ -26,7 +26,7 @@ from perdure.errors import PerdureError
 from perdure.kernel.address import Address, run_of_task
 from perdure.kernel.segments import HasSegments, pack, refuse, unpack
 from perdure.limits import Limits
-from perdure.model.money import Budget, Usage, bounded
+from perdure.model.money import Budget, Usage
 from perdure.streams import Flowed, Flowing, Streams
 
 MESSAGE_VERSION = 1
@@ -261,59 +261,10 @@ def run_of(task_id: str) -> str:
     return run_of_task(task_id)
 
 
-def measured(result: Result) -> Result:
-    """The result made safe to decide on, whatever worker wrote it: its size is measured and its texts are bounded."""
-    value = list(result.asks) if result.kind == "suspended" else result.output
-    try:
-        data = msgspec.json.encode(value)
-    except (RecursionError, ValueError, TypeError, OverflowError):
-        data = b""
-    problem = "" if data else "it is not JSON, or too deep"
-    if b"\\u0000" in data and _has_nul(value):
-        problem = "it holds the character NUL"
-    elif data.count(b"[") + data.count(b"{") > DEEPEST_OUTPUT and not is_shallow(value):
-        problem = f"it is nested more than {DEEPEST_OUTPUT} levels deep"
-    elif result.output_ref is not None and (len(result.output_ref) > LONGEST_REF or "\0" in result.output_ref):
-        problem = "its reference is none"
-    elif result.flow is not None and not _is_flow(result.flow):
-        problem = "what it says of streams is none"
-    elif result.choice is not None and not _is_choice(result.choice):
-        problem = "what was chosen with it are not ids of nodes"
-    details = result.details
-    if details is not None and not _fits(details):
-        details = None
-    changed = msgspec.structs.replace(
-        result,
-        size=len(data) if result.output is not None else min(max(0, result.size), LARGEST_BLOB),
-        number=min(max(0, result.number), LARGEST_NUMBER),
-        retry_after=None if result.retry_after is None else min(max(0.0, result.retry_after), LONGEST_RETRY_SECONDS),
-        started_at=None if result.started_at is None or not 0 <= result.started_at <= LATEST else result.started_at,
-        code=_text(result.code, LONGEST_CODE),
-        message=_text(result.message, LONGEST_MESSAGE),
-        reasoning=_text(result.reasoning, LONGEST_MESSAGE),
-        worker=_text(result.worker, LONGEST_CODE),
-        ask=_text(result.ask, LONGEST_CODE),
-        begins=_text(result.begins, LONGEST_CODE),
-        step=_text(result.step, LONGEST_MESSAGE),
-        model=_text(result.model, LONGEST_CODE),
-        reserve=None if result.reserve is None else bounded(result.reserve),
-        usage=None if result.usage is None else bounded(result.usage),
-        details=details,
-    )
-    if not problem:
-        return changed
-    return msgspec.structs.replace(
-        changed,
-        kind="failed",
-        output=None,
-        output_ref=None,
-        asks=(),
-        choice=None,
-        size=0,
-        code="bad_output",
-        message=f"the output: {problem}",
-        retryable=False,
-    )
+def cut_text(text: str, most: int) -> str:
+    """The text without NUL, and with at most so many characters and one that says that it was cut."""
+    text = text.replace("\0", "\ufffd")
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def unreadable(message: Message, why: str, worker: str = "") -> Result:
@@ -323,72 +274,10 @@ def unreadable(message: Message, why: str, worker: str = "") -> Result:
         tenant=message.tenant,
         kind="failed",
         code="bad_output",
-        message=_text(why, LONGEST_MESSAGE),
+        message=cut_text(why, LONGEST_MESSAGE),
         retryable=False,
         worker=worker,
     )
-
-
-def _text(text: str, most: int) -> str:
-    text = text.replace("\0", "\ufffd")
-    return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _is_choice(names: Sequence[str]) -> bool:
-    return len(names) <= MOST_CHOSEN and all(0 < len(name) <= LONGEST_ID and "\0" not in name for name in names)
-
-
-def _is_flow(flow: Flowed) -> bool:
-    parts = (*flow.parts, *(part for _, part in flow.covered), *((flow.kept,) if flow.kept is not None else ()))
-    cursors = [] if flow.cursors is None else [*flow.cursors.values()]
-    is_odd = any(not 2 <= len(cursor) <= 3 for cursor in cursors)
-    if is_odd or max(len(flow.opened), len(flow.ended), len(cursors)) > MOST_CHOSEN or len(parts) > MOST_PARTS:
-        return False
-    numbers = [flow.chain, *(after for after, _ in flow.covered), *(n for cursor in cursors for n in cursor)]
-    numbers += [n for part in parts for n in (part.upto, part.size)]
-    numbers += [n for end in flow.ended for n in (end.chunks, end.size)]
-    texts = [*flow.opened, *(flow.cursors or ()), *(end.port for end in flow.ended)]
-    texts += [text for part in parts for text in (part.ref, part.port)]
-    return all(0 <= n <= LARGEST_NUMBER for n in numbers) and all(
-        len(t) <= LONGEST_REF and "\0" not in t for t in texts
-    )
-
-
-def _fits(details: Any) -> bool:
-    try:
-        data = msgspec.json.encode(details)
-    except (RecursionError, ValueError, TypeError, OverflowError):
-        return False
-    return len(data) <= LARGEST_DETAILS and is_shallow(details) and not _has_nul(details)
-
-
-def is_shallow(value: Any, most: int = DEEPEST_OUTPUT) -> bool:
-    level = [value]
-    for _ in range(most + 1):
-        level = [
-            inner
-            for one in level
-            for inner in (one.values() if type(one) is dict else one if type(one) is list else ())
-            if type(inner) is dict or type(inner) is list
-        ]
-        if not level:
-            return True
-    return False
-
-
-def _has_nul(value: Any) -> bool:
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if type(one) is str:
-            if "\0" in one:
-                return True
-        elif type(one) is dict:
-            stack += one
-            stack += one.values()
-        elif type(one) is list:
-            stack += one
-    return False
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):

@@ -8,8 +8,9 @@ from perdure.cli.app import app
 from perdure.journal import partition_of
 from perdure.runtime.coordinator.messages import BeginAsked, Reported
 from perdure.runtime.worker import outputs
-from perdure.transport import LARGEST_BLOB, LONGEST_CODE, LONGEST_MESSAGE, BeginRequest, CannotSend, Delivery, measured
+from perdure.transport import LARGEST_BLOB, LONGEST_CODE, LONGEST_MESSAGE, BeginRequest, CannotSend, Delivery
 from perdure.transports.envelopes import EnvelopeRefused, Keyring
+from perdure.transports.measured_results import measured
 from perdure.transports.redis import claims, sent_tasks
 from perdure.transports.redis.messages import LARGEST_HEAD, LARGEST_RESULT, Messages
 from perdure.transports.redis.names import Keys

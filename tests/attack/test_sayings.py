@@ -19,9 +19,9 @@ from perdure.transport import (
     CheckpointsRefused,
     Result,
     encode_message,
-    measured,
 )
 from perdure.transports.envelopes import Keyring
+from perdure.transports.measured_results import measured
 from perdure.transports.redis.names import Keys
 from tests.api.helpers import serving
 from tests.attack import saying

@@ -13,6 +13,7 @@ from perdure.plain_text import cut
 
 MAX_CALLS = 256
 """How many tools a model may call in one turn."""
+MOST_TOKENS = 1_000_000_000
 _LONGEST_NAME = 200
 _SAID = 500
 _TOO_LONG = re.compile(
@@ -22,6 +23,11 @@ _TOO_LONG = re.compile(
 _OVERLOADED = frozenset({"overloaded_error", "server_error", "api_error", "internal_server_error", "timeout_error"})
 _LIMITED = frozenset({"rate_limit_error", "rate_limit_exceeded", "tokens", "requests"})
 _AUTH = frozenset({"authentication_error", "permission_error", "invalid_api_key", "billing_error"})
+
+
+def counted(number: int | None) -> int:
+    """A count of tokens as a provider says it, or as it leaves it out, made one that can be summed."""
+    return min(max(number or 0, 0), MOST_TOKENS)
 
 
 class Said(msgspec.Struct):

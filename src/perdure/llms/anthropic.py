@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.llms.answers import Pieces, Said, reported
+from perdure.llms.answers import Pieces, Said, counted, reported
 from perdure.llms.port import (
     Call,
     Finish,
@@ -237,9 +237,7 @@ class Reader:
             return
         given = {name: value for name, value in msgspec.structs.asdict(usage).items() if value is not None}
         self._counts = msgspec.structs.replace(self._counts, **given)
-        counts = {
-            name: min(max(value or 0, 0), 1_000_000_000) for name, value in msgspec.structs.asdict(self._counts).items()
-        }
+        counts = {name: counted(value) for name, value in msgspec.structs.asdict(self._counts).items()}
         read, written = counts["cache_read_input_tokens"], counts["cache_creation_input_tokens"]
         self._pieces.usage = Usage(  # Anthropic counts what its cache gave and took apart from the input
             input=counts["input_tokens"] + read + written,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.llms.answers import ErrorBody, Pieces, Said, reported
+from perdure.llms.answers import ErrorBody, Pieces, Said, counted, reported
 from perdure.llms.port import (
     Call,
     Image,
@@ -251,14 +251,10 @@ class Reader:
 def _usage(found: _Usage) -> Usage:
     read, spent = found.input_tokens_details or _Details(), found.output_tokens_details or _Details()
     return Usage(
-        input=_count(found.input_tokens),
-        cached=_count(read.cached_tokens),
-        written=_count(read.cache_write_tokens),
-        output=_count(found.output_tokens),
-        reasoning=_count(spent.reasoning_tokens),
+        input=counted(found.input_tokens),
+        cached=counted(read.cached_tokens),
+        written=counted(read.cache_write_tokens),
+        output=counted(found.output_tokens),
+        reasoning=counted(spent.reasoning_tokens),
         calls=1,
     )
-
-
-def _count(number: int | None) -> int:
-    return min(max(number or 0, 0), 1_000_000_000)

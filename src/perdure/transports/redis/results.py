@@ -22,8 +22,9 @@ import msgspec
 from perdure.clock import Clock
 from perdure.journal import partition_of
 from perdure.tempo import Tempo
-from perdure.transport import CannotSend, CheckpointsRefused, Delivery, Result, measured, run_of, unreadable
+from perdure.transport import CannotSend, CheckpointsRefused, Delivery, Result, run_of, unreadable
 from perdure.transports.envelopes import EnvelopeRefused
+from perdure.transports.measured_results import measured
 from perdure.transports.redis.checkpoints import Checkpoints, Sent
 from perdure.transports.redis.claims import Claims
 from perdure.transports.redis.link import Arguments, Call, Link
