@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import time
+from collections.abc import Iterator
 from typing import Protocol
 
 
@@ -34,6 +36,30 @@ class Clock(Protocol):
         ...
 
 
+_NOISE = struct.Struct(">QH")
+_DRAWN = 100
+"""For so many ids the system is asked for random bytes at once: a call of it takes longer than all else of an id."""
+_drawn: Iterator[tuple[int, int]] = iter(())
+
+
+def _draw() -> int:
+    """A random number of 80 bits, unpredictable."""
+    global _drawn  # noqa: PLW0603
+    found = next(_drawn, None)
+    while found is None:
+        _drawn = _NOISE.iter_unpack(os.urandom(_NOISE.size * _DRAWN))
+        found = next(_drawn, None)
+    return found[0] << 16 | found[1]
+
+
+def _forget_drawn() -> None:
+    global _drawn  # noqa: PLW0603
+    _drawn = iter(())
+
+
+os.register_at_fork(after_in_child=_forget_drawn)  # or parent and child would make the same ids
+
+
 class SystemClock:
     def __init__(self) -> None:
         self._random = random.Random(os.urandom(16))
@@ -53,7 +79,7 @@ class SystemClock:
 
     def new_id(self) -> str:
         milliseconds = time.time_ns() // 1_000_000
-        noise = int.from_bytes(os.urandom(10), "big")
+        noise = _draw()
         value = (milliseconds & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | (noise >> 68 & 0xFFF) << 64 | 0b10 << 62
         return f"{value | noise & 0x3FFFFFFFFFFFFFFF:032x}"
 

@@ -424,6 +424,12 @@ class Transport(Protocol):
         ...
 
     # worker
+    def on_task(self, worker: str, queues: Sequence[str], take: Callable[[Task], bool] | None) -> None:
+        """Offer `take` each task of these queues as it is published, while a claim of the worker waits, if all that is in this
+        process: the worker has a task for which it answers True, and its claim is for one less; one that is for none any more
+        returns nothing. For a worker that takes every task; it only saves time."""
+        ...
+
     async def claim(
         self,
         worker: str,

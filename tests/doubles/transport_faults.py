@@ -84,6 +84,9 @@ class FaultyTransport:
     def on_result(self, hear: Any) -> None:
         """What is reported at once could not be disturbed."""
 
+    def on_task(self, worker: str, queues: Sequence[str], take: Any) -> None:
+        """What is taken at once could not be disturbed."""
+
     def report_now(self, result: Result) -> bool:
         return False
 

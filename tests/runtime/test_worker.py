@@ -273,3 +273,56 @@ async def test_a_closed_transport_ends_the_worker():
         await wait_until(lambda: h.transport._workers, "the worker beats")  # type: ignore[attr-defined]
         await h.transport.close()
         await soon(h.worker._drained.wait())
+
+
+async def test_a_task_that_is_published_while_a_claim_waits_begins_in_the_next_turn():
+    turns = []
+
+    async def handler(config, ctx):
+        turns.append(turn)
+
+    async with working(handler, concurrency=2) as h:
+        await h.do(make_task("first"))
+        await wait_until(lambda: h.transport._claims, "the worker claims again")  # type: ignore[attr-defined]
+        turns.clear()
+        turn = 0
+        await h.publish(make_task("second"))
+        for turn in range(1, 10):  # noqa: B007  the handler reads it
+            await asyncio.sleep(0)
+            if turns:
+                break
+        assert turns in ([0], [1])
+        assert (await h.result()).node == "second"
+
+
+async def test_tasks_beyond_the_slots_wait_also_where_each_is_offered():
+    free = asyncio.Event()
+    began = []
+
+    async def handler(config, ctx):
+        began.append(ctx.node)
+        await free.wait()
+
+    async with working(handler, concurrency=2) as h:
+        for number in range(5):
+            await h.publish(make_task(f"n{number}"))
+        await wait_until(lambda: len(began) == 2, "both slots are taken")
+        assert h.worker.free_slots == 0
+        free.set()
+        assert [(await h.result()).node for _ in range(5)] == [f"n{number}" for number in range(5)]
+    assert began == [f"n{number}" for number in range(5)]
+
+
+async def test_an_attempt_that_is_told_to_end_before_it_begins_is_reported_and_leaves_its_slot():
+    async def handler(config, ctx):
+        raise AssertionError("it was to begin never")
+
+    async with working(handler, concurrency=1) as h:
+        await wait_until(lambda: h.transport._claims, "the worker claims")  # type: ignore[attr-defined]
+        await h.publish(make_task("n"))
+        (attempt,) = h.worker._running.values()
+        assert not attempt.entered
+        h.worker._end(attempt, "cancelled")
+        result = await h.result()
+        assert (result.kind, result.code, result.not_done) == ("failed", "cancelled", True)
+        await wait_until(lambda: h.worker.free_slots == 1, "the slot is free again")

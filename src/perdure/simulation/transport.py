@@ -241,7 +241,7 @@ class Broker(LocalTransport):
                 for held in taken:
                     held.worker = worker
                 return [held.task for held in taken]
-            await self._wait_for_task(queues)
+            await self._wait_for_task(worker, queues, limit)
 
     def give_back(self, answer: Any) -> None:
         """Put back an answer whose receiver went away before it arrived."""
@@ -379,6 +379,9 @@ class SimTransport:
         return self._broker.on_wake(topic, lambda said: None if self._closed else handler(said))
 
     # worker
+
+    def on_task(self, worker: str, queues: Sequence[str], take: Callable[[Task], bool] | None) -> None:
+        """Each task is claimed: whatever can go wrong with that is to go wrong."""
 
     async def claim(
         self,

@@ -42,6 +42,16 @@ CAPACITY = 1_000_000
 MAX_RESULTS = 100_000
 
 
+class _Claim:
+    """A claim that waits, and for how many tasks."""
+
+    __slots__ = ("left", "waiter")
+
+    def __init__(self, waiter: asyncio.Future[None], left: int) -> None:
+        self.waiter = waiter
+        self.left = left
+
+
 class LocalTransport:
     def __init__(
         self,
@@ -77,6 +87,10 @@ class LocalTransport:
         self._receivers: deque[asyncio.Future[None]] = deque()
         self._hear: Callable[[Delivery], None] | None = None
         """Who hears of results as they are reported; None: they wait to be received."""
+        self._takers: dict[str, tuple[str, Callable[[Task], bool]]] = {}
+        """By queue, the worker that is offered each task as it is published."""
+        self._claims: dict[str, _Claim] = {}
+        """By worker, its claim that waits."""
         self._reporters: deque[asyncio.Future[None]] = deque()
         self._begin_requests: deque[BeginRequest] = deque()
         self._wishes: dict[str, BeginRequest] = {}
@@ -104,8 +118,9 @@ class LocalTransport:
                 continue
             entry = held[task_id] = KeptTask(task, task_id, next(self._numbers))
             name = self._queue_name(task)
-            self._queue(name).put(entry)
-            added[name] = added.get(name, 0) + 1
+            if not self._offer(entry, name):
+                self._queue(name).put(entry)
+                added[name] = added.get(name, 0) + 1
         for name, number in added.items():
             self._wake_queue(self._queues[name], number)
 
@@ -202,6 +217,7 @@ class LocalTransport:
         self._check_open()
         with self._lock:
             self._workers.pop(worker, None)
+        self.on_task(worker, tuple(self._takers), None)
         claimed = [held.task_id for held in self._kept.values() if held.worker == worker and not held.reported]
         for task_id in claimed:
             del self._kept[task_id]
@@ -237,7 +253,9 @@ class LocalTransport:
                 if stopping:  # only after the claimer knows of the task, or its beat would not name it
                     asyncio.get_running_loop().call_soon(self._wake_workers, [worker])
                 return [held.task for held in taken]
-            await self._wait_for_task(queues)
+            limit = await self._wait_for_task(worker, queues, limit)
+            if not limit:
+                return []
 
     async def begin(self, task: Task, worker: str, ask: str = "") -> bool:
         self._check_open()
@@ -296,6 +314,25 @@ class LocalTransport:
             self._unacknowledged[delivery.receipt] = delivery
             self._hear(delivery)
         return delivery.receipt
+
+    def on_task(self, worker: str, queues: Sequence[str], take: Callable[[Task], bool] | None) -> None:
+        for name in queues:
+            if take is not None:
+                self._takers[name] = worker, take
+            elif name in self._takers and self._takers[name][0] == worker:
+                del self._takers[name]
+
+    def _offer(self, held: KeptTask, name: str) -> bool:
+        """Whether a worker takes the task at once: it must not come before any that waits."""
+        worker, take = self._takers.get(name, ("", None))
+        claim = self._claims.get(worker)
+        if take is None or claim is None or claim.waiter.done() or self._queue(name).count or not take(held.task):
+            return False
+        held.worker = worker
+        claim.left -= 1
+        if not claim.left:
+            claim.waiter.set_result(None)
+        return True
 
     def beat(self, beat: WorkerBeat) -> tuple[str, ...]:
         with self._lock:
@@ -382,8 +419,10 @@ class LocalTransport:
     def _wake_queue(self, queue: TaskQueue, number: int) -> None:
         queue.wake(len(queue.waiters) if self._picky else number)
 
-    async def _wait_for_task(self, names: Sequence[str]) -> None:
+    async def _wait_for_task(self, worker: str, names: Sequence[str], limit: int) -> int:
+        """Wait until there may be one; for how many of the claim none was given meanwhile."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        claim = self._claims[worker] = _Claim(waiter, limit)
         queues = [self._queue(name) for name in names]
         for queue in queues:
             queue.waiters.append(waiter)
@@ -398,7 +437,10 @@ class LocalTransport:
             for queue in queues:
                 if waiter in queue.waiters:
                     queue.waiters.remove(waiter)
+            if self._claims.get(worker) is claim:
+                del self._claims[worker]
         self._check_open()
+        return claim.left
 
     async def _wait(self, waiters: deque[asyncio.Future[None]]) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -156,3 +156,40 @@ async def test_what_a_worker_finds_that_it_lacks_while_it_waits_is_not_given_to_
     assert [one.node for one in claimed] == ["a"]
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_task_is_offered_or_claimed_and_not_both(transport):
+    offered: list[str] = []
+
+    def take(found):
+        offered.append(found.node)
+        return found.node != "not now"
+
+    transport.on_task("w1", ["default"], take)
+    claiming = asyncio.ensure_future(transport.claim("w1", ["default"], 3))
+    await settle()
+    await transport.publish([task("a"), task("elsewhere", queue="gpu")])
+    await transport.publish([task("not now"), task("behind it")])
+    claimed = [found.node for found in await soon(claiming)]
+    taken = [name for name in offered if name != "not now"]
+    if len(taken + claimed) < 3:
+        claimed += await claim(transport, 3 - len(claimed))
+    assert taken + claimed == ["a", "not now", "behind it"]
+    assert await claim(transport, queues=("gpu",)) == ["elsewhere"]
+
+
+async def test_a_worker_gets_no_more_than_its_claim_is_for_also_when_offered(transport):
+    taken: list[str] = []
+    transport.on_task("w1", ["default"], lambda found: not taken.append(found.node))
+    claiming = asyncio.ensure_future(transport.claim("w1", ["default"], 2))
+    await settle()
+    await transport.publish([task(name) for name in "abc"])
+    taken += [found.node for found in await soon(claiming)]
+    assert taken == ["a", "b"]
+    transport.on_task("w1", ["default"], None)
+    assert await claim(transport) == ["c"]
+    again = asyncio.ensure_future(transport.claim("w1", ["default"], 2))
+    await settle()
+    await transport.publish([task("d")])
+    assert [found.node for found in await soon(again)] == ["d"]
+    assert taken == ["a", "b"]

@@ -7,7 +7,7 @@ from tests.conformance.watch import Suite, modules_of, operations_of, packages_o
 
 SUITE = Suite(__file__, "adapter", ADAPTERS)
 # Modules of transports/ that are parts of an adapter, or of another port.
-PARTS = {"queue", "local_limits", "local_streams", "chunk_window", "envelopes"}
+PARTS = {"queue", "local_limits", "local_streams", "chunk_window", "envelopes", "measured_results"}
 
 
 def test_every_adapter_runs_every_case(request):
@@ -24,5 +24,5 @@ def test_every_adapter_of_the_source_is_in_the_suite():
 
 def test_every_operation_of_the_port_has_a_case():
     operations = operations_of(Transport)
-    assert len(operations) == 20
+    assert len(operations) == 21
     SUITE.check_named(operations)

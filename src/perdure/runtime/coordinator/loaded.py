@@ -178,10 +178,14 @@ class Loaded:
                 taken = Snapshot(state.seq, snapshot.SNAPSHOT_VERSION, self._encoded or snapshot.encode(state))
                 self.grown = len(taken.body)
             self._encoded = b""
-        events = tuple([StoredEvent(event.seq, event.type, event.at, e.encode(event)) for event in self.events])
-        for event in events:
-            self.grown += len(event.body)
-        self.room.write(event.body for event in events)
+        bodies = [e.encode(event) for event in self.events]
+        self.grown += self.room.write(bodies)
+        events = tuple(
+            [
+                StoredEvent(event.seq, event.type, event.at, body)
+                for event, body in zip(self.events, bodies, strict=True)
+            ]
+        )
         timers = self.timers.items()
         kinds = set(map(type, self.events))  # most commits touch none of what has rows of its own
         before = self.subscribed

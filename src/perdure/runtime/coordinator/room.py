@@ -47,13 +47,15 @@ class Room:
         self._decided += parts
         return True
 
-    def write(self, bodies: Iterable[bytes]) -> None:
-        """Count what is written now, also values that nobody was asked about: what people sent."""
-        self._decided = 0
+    def write(self, bodies: Iterable[bytes]) -> int:
+        """Count what is written now, also values that nobody was asked about: what people sent. Returns its bytes."""
+        self._decided = size = 0
         for body in bodies:
+            size += len(body)
             # Most have no more than an event has anyway, what stands in their texts included.
             if len(body) > _FEW_BYTES or body.count(b"{") + body.count(b"[") > _OF_AN_EVENT:
                 self._written += max(0, count_parts(body) - _OF_AN_EVENT)
+        return size
 
 
 def needs_a_look(state: State) -> bool:

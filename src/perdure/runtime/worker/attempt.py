@@ -34,6 +34,7 @@ class Attempt:
         "ask",
         "checkpoints",
         "ending",
+        "entered",
         "files",
         "flowed",
         "handle",
@@ -63,6 +64,8 @@ class Attempt:
         self.task_id = task.task_id
         self.slot = slot
         self.handle: asyncio.Task[None]
+        self.entered = False
+        """Whether its asyncio task has begun."""
         self.left = False
         """Whether its asyncio task is done, or about to be."""
         self.started: float | None = None

@@ -31,6 +31,10 @@ class AttemptFiles(Source):
     def part_in_thread(self, ref: str, first: int, count: int) -> bytes:
         return asyncio.run_coroutine_threadsafe(self.part(ref, first, count), self._loop).result()
 
+    @property
+    def has_folder(self) -> bool:
+        return self._folder is not None
+
     def folder(self) -> Path:
         with self._making:
             if self._folder is None:

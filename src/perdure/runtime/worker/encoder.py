@@ -21,6 +21,7 @@ _CHARACTERS = 128
 """Characters of a text, or bytes, that take about as long as one part."""
 LIGHT_BYTES = LIGHT * _CHARACTERS
 """The bytes of JSON that are searched and copied in no more time than a light value takes."""
+_SINGLE = frozenset({int, float, bool, type(None)})
 _MANY = 1_000
 """Elements that are tried together."""
 
@@ -37,6 +38,8 @@ class TooDeep(ValueError):
 
 def is_light(value: Any) -> bool:
     """Whether the value has few parts. Looks at no more than these, however large it is."""
+    if type(value) in _SINGLE:
+        return True
     left, stack = LIGHT, [value]
     while stack:
         found = stack.pop()

@@ -155,7 +155,8 @@ class Execution:
                 attempt.saving.cancel()  # a checkpoint the handler did not wait for
             if attempt.inflows is not None:
                 await attempt.inflows.leave()
-            await files.clear()
+            if files.has_folder:
+                await files.clear()
 
     def _has_stopped(self, attempt: Attempt) -> bool:
         context = self._contexts.get(attempt.task_id)

@@ -157,12 +157,15 @@ class Leaving:
             small: Left | Encoded = value
         else:
             try:
-                small = await self._send_small(task, value, what, most)
+                if is_quick(value):
+                    small = self.send_small(task, value, what, most)
+                else:
+                    small = await aside(task.tenant, self.send_small, task, value, what, most)
             except NotStored:
                 await self.keep_assets(
                     task, await aside(task.tenant, find_unstored, partial(encode_output, value, what))
                 )
-                small = await self._send_small(task, value, what, most)
+                small = await aside(task.tenant, self.send_small, task, value, what, most)
         if type(small) is Left:
             return small
         assert isinstance(small, Protected)
@@ -170,11 +173,6 @@ class Leaving:
         del value  # a large value; its JSON is enough
         ref = await self._store(self._blobs, task, small.data, what)
         return Left(None, ref + WITH_REFS if small.refs else ref, len(small.data))
-
-    async def _send_small(self, task: Task, value: Any, what: str, most: int) -> Left | Encoded:
-        if is_quick(value):
-            return self.send_small(task, value, what, most)
-        return await aside(task.tenant, self.send_small, task, value, what, most)
 
     async def keep_assets(self, task: Task, found: list[Asset]) -> None:
         """Store these assets. Raises Failure."""

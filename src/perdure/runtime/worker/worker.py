@@ -194,6 +194,7 @@ class Worker:
             _log.info("worker %s ends: the transport was closed", self.worker_id)
         finally:
             self._draining = True
+            self._transport.on_task(self.worker_id, self._queues, None)
             if self._heartbeat_in_thread:
                 self._transport.on_stop(self.worker_id, None)
                 heartbeat.stop()
@@ -323,6 +324,8 @@ class Worker:
     async def _claim(self) -> None:
         pause = 0.05
         await self._seen.wait()  # a worker must be known before it holds tasks, so that its death would be noticed
+        if self._types is None:
+            self._transport.on_task(self.worker_id, self._queues, self._take)
         while not self._draining:
             while not self._free or self._reporter.failing:
                 self._room = self._loop.create_future()
@@ -343,6 +346,13 @@ class Worker:
             for task in tasks:
                 self._start(task)
 
+    def _take(self, task: Task) -> bool:
+        """Take a task without a claim, and a turn of the loop earlier, if there is a slot for it."""
+        if not self._free or self._draining or self._reporter.failing:
+            return False
+        self._start(task)
+        return True
+
     def _start(self, task: Task) -> None:
         attempt = Attempt(task, self._free.pop())
         if attempt.task_id in self._running:  # a repeated delivery: the attempt that runs will report
@@ -351,11 +361,11 @@ class Worker:
         self._running[attempt.task_id] = attempt
         # Not in a task group, which would wait for a handler that ignores its cancellation.
         attempt.handle = self._loop.create_task(self._work(attempt))
-        attempt.handle.add_done_callback(partial(self._leave, attempt))  # of one that is cancelled before it begins
 
     async def _work(self, attempt: Attempt) -> None:
         """Execute an attempt, report its result and free its slot: at once, and not a turn of the loop later, when the
         task is done."""
+        attempt.entered = True
         try:
             result = await self._execution.execute(attempt)
             if not attempt.reported and not self._dropping:
@@ -428,13 +438,18 @@ class Worker:
         if attempt.unwind_by is None:  # told again by the next beat, a handler is not interrupted in its clean-up
             attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
             self._watch.add(attempt)
-            attempt.handle.cancel()
+            self._cancel(attempt)
+
+    def _cancel(self, attempt: Attempt) -> None:
+        if not attempt.entered:  # then it never will be, and does not leave by itself
+            attempt.handle.add_done_callback(partial(self._leave, attempt))
+        attempt.handle.cancel()
 
     def _drop(self) -> None:
         """Cancel what still runs; its results are not reported."""
         self._dropping = True
         for attempt in self._running.values():
-            attempt.handle.cancel()
+            self._cancel(attempt)
 
     async def _wait_until_ended(self, seconds: float) -> bool:
         if not self._running:

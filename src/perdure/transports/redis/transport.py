@@ -195,6 +195,9 @@ class RedisTransport:
     async def receive(self, limit: int) -> list[Delivery]:
         return await self._open._results.receive(limit)
 
+    def on_task(self, worker: str, queues: Sequence[str], take: Callable[[Task], bool] | None) -> None:
+        """Tasks come from the server, to `claim`."""
+
     def on_result(self, hear: Callable[[Delivery], None] | None) -> None:
         """Results come from the server, to `receive`."""
 
