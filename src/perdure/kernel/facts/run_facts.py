@@ -28,7 +28,9 @@ def _run_created(state: State, event: e.RunCreated) -> None:
     state.submitted_by, state.alias, state.correlation_id = event.by, event.alias, event.correlation_id
     state.created_at, state.imported, state.depth = event.at, event.imported, event.depth
     state.generation, state.sealed_for, state.asked_by = event.generation, event.sealed_for, event.asked_by
-    state.trigger, state.money = event.trigger, Money(budget=event.budget)
+    state.trigger = event.trigger
+    if event.budget is not None:  # of runs without one all have the same
+        state.money = Money(budget=event.budget)
     if event.heard is not None:
         state.heard, state.heard_since = dict(event.heard.last), event.heard.since
     before = enumerate(event.signals_seen, -len(event.signals_seen))
