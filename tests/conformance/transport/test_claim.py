@@ -180,7 +180,12 @@ async def test_a_task_is_offered_or_claimed_and_not_both(transport):
 
 async def test_a_worker_gets_no_more_than_its_claim_is_for_also_when_offered(transport):
     taken: list[str] = []
-    transport.on_task("w1", ["default"], lambda found: not taken.append(found.node))
+
+    def take(found):
+        taken.append(found.node)
+        return True
+
+    transport.on_task("w1", ["default"], take)
     claiming = asyncio.ensure_future(transport.claim("w1", ["default"], 2))
     await settle()
     await transport.publish([task(name) for name in "abc"])
