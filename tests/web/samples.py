@@ -146,6 +146,7 @@ def screens(runs: dict[str, str]) -> dict[str, str]:
         "run-missing": "/runs/nothing",
         "workers": "/workers",
         "queue": "/queues/default",
+        "node-type": "/node-types/map",
         "search": "/search?q=order",
         "triggers": "/triggers",
         "trigger": "/triggers/nightly",

@@ -176,6 +176,22 @@ def test_text_and_form_are_one_document_and_undo_leads_to_its_first_bytes(site, 
     assert text_of(page) == original
 
 
+def test_what_a_node_can_name_is_offered_and_a_condition_is_written_in_the_form(site, page, watch):
+    site.post("/workflows", {**samples.FULFIL, "name": "named"})
+    page.goto(f"{site.url}/workflows/named/edit")
+    page.get_by_role("treeitem").filter(has_text="ship").click()
+    when = page.get_by_label("Only if")
+    listed = page.locator("datalist#editor-names option")
+    expect(page.locator("details.named summary")).to_have_text("What can be named here (7)")
+    assert listed.evaluate_all("all => all.map(one => one.value)")[:3] == ["charge", "receive", "inputs.city"]
+    expect(when).to_have_attribute("list", "editor-names")
+    when.fill("inputs.city != ''")
+    when.press("Tab")
+    page.get_by_role("tab", name="Text").click()
+    assert "when:" in text_of(page)
+    expect(page.locator(".problems")).to_contain_text("No problems")
+
+
 # -- a run that goes on
 
 

@@ -2,12 +2,16 @@
 
 import itertools
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.engine import tasks
 from tests.waiting import wait_until
 from tests.web import samples
+from tests.web.axe import find_barriers
+from tests.web.test_flow import open_gate
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("run-page")]
 
@@ -125,3 +129,154 @@ def test_what_a_function_asked_for_is_said_with_its_button(site, page):
     line.get_by_role("button", name="Signal").click()
     sheet = page.get_by_role("dialog")
     expect(sheet.get_by_label("Name")).to_have_value("payment")
+
+
+MAPPED = samples.definition_named(
+    "mapped",
+    samples.value("orders", list(range(9))),
+    {
+        "id": "charge",
+        "type": "map",
+        "config": {
+            "over": "{{ orders }}",
+            "max_concurrency": 2,
+            "node": {
+                "type": "task",
+                "config": {"function": "tests.engine.tasks:gate", "args": {"name": "web-mapped"}},
+            },
+        },
+        "dependencies": ["orders"],
+    },
+)
+
+
+def test_a_map_counts_items_that_have_not_begun(site, page):
+    tasks.gates.pop("web-mapped", None)
+    run = site.start(MAPPED)
+    page.goto(f"{site.url}/runs/{run}?node=charge")
+    expect(page.locator("aside.drawer")).to_contain_text("0 of 9 items")
+    site.post(f"/runs/{run}/cancel")
+    open_gate(site, "web-mapped")
+
+
+def test_a_node_leads_to_the_run_that_it_started_and_to_what_its_type_does(site, page, watch):
+    watch.allowed.append("status of 404")
+    site.post("/workflows", samples.definition_named("inner", samples.value("one", 1)))
+    node = {"id": "report", "type": "workflow", "config": {"workflow": "inner"}}
+    run = site.start(samples.definition_named("outer", node), wait=60)
+    page.goto(f"{site.url}/runs/{run}?node=report")
+    drawer = page.locator("aside.drawer")
+    expect(drawer.locator(".attempts")).not_to_contain_text("not yet")
+    child = drawer.get_by_role("link", name=f"{run}:report")
+    expect(child).to_have_attribute("href", f"/runs/{quote(run + ':report', safe='')}")
+    drawer.get_by_role("link", name="workflow").click()
+    expect(page).to_have_url(f"{site.url}/node-types/workflow")
+    expect(page.locator("main")).to_contain_text("the coordinator")
+    expect(page.get_by_role("heading", name="Example")).to_be_visible()
+    page.goto(f"{site.url}/node-types/nothing")
+    expect(page.get_by_role("alert")).to_contain_text("nothing")
+
+
+def test_who_failed_shows_its_error_and_no_output(site, page):
+    failing = {**samples.task("charge", "fail"), "retry": 1}
+    run = site.start(samples.definition_named("failing", failing), wait=60)
+    page.goto(f"{site.url}/runs/{run}?node=charge")
+    drawer = page.locator("aside.drawer")
+    expect(drawer.get_by_role("heading", name="Error")).to_be_visible()
+    expect(drawer.get_by_role("heading", name="Output")).to_have_count(0)
+
+
+def test_on_a_phone_a_graph_begins_where_the_run_is_and_large_enough_to_read(site, page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    nodes = [samples.value("begin", 1)]
+    for layer in range(6):
+        last = nodes[-1]["id"]
+        parts = [samples.value(f"part-{layer}-{index}", {"no": index}, last) for index in range(9)]
+        nodes += [*parts, samples.value(f"joined-{layer}", 1, *(one["id"] for one in parts))]
+    nodes.append({"id": "paid", "type": "wait", "config": {"signal": "paid"}, "dependencies": [nodes[-1]["id"]]})
+    run = site.start(samples.definition_named("wide", *nodes))
+    page.goto(f"{site.url}/runs/{run}")
+    canvas = page.locator("canvas")
+    wait_until(lambda: float(canvas.get_attribute("data-scale") or 0) >= 0.55, "the boxes are read")
+    page.get_by_role("button", name="Fit").click()
+    wait_until(lambda: float(canvas.get_attribute("data-scale") or 1) < 0.55, "all of it is seen")
+
+
+NESTED = {
+    "lines": [{"total": index, "name": f"lamp {index}"} for index in range(30)],
+    "seen": "https://example.org/a?b=1",
+}
+
+
+def test_a_value_is_searched_copied_by_place_and_seen_raw_and_its_link_asks_first(site, page, context):
+    context.grant_permissions(["clipboard-write"])
+    run = site.start(samples.definition_named("nested", samples.value("order", NESTED)), wait=60)
+    page.goto(f"{site.url}/runs/{run}?node=order")
+    tree = page.locator("aside.drawer .json").first
+    tree.get_by_role("searchbox").fill("Lamp 17")
+    expect(tree).to_contain_text("lamp 17")
+    expect(tree).not_to_contain_text("lamp 18")
+    assert find_barriers(page) == []
+    tree.get_by_role("button", name="name", exact=True).click()
+    for way, wanted in (("Copy template", "{{ order.lines[17].name }}"), ("Copy path", "/lines/17/name")):
+        tree.get_by_role("button", name=way).click()
+        expect(tree.get_by_role("button", name="Copied")).to_be_visible()
+        find = page.get_by_placeholder("Find a node")
+        find.fill("")
+        find.press("Control+v")  # the policy lets no page read what is kept there
+        expect(find).to_have_value(wanted)
+        expect(tree.get_by_role("button", name="Copied")).to_have_count(0)
+    tree.get_by_role("searchbox").fill("")
+    expect(tree.get_by_role("link")).to_have_count(0)
+    tree.get_by_role("button", name="Link to example.org").click()
+    link = tree.get_by_role("link", name="Open example.org in a new tab")
+    expect(link).to_have_attribute("href", "https://example.org/a?b=1")
+    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+    tree.get_by_role("button", name="Raw").click()
+    expect(tree.locator("pre")).to_contain_text('"name":')
+
+
+COLOURED = "\x1b[31mno paper\x1b[0m left"
+
+
+def test_lines_are_left_out_by_level_and_node_wrapped_coloured_and_kept_as_a_file(site, page):
+    says = samples.definition_named(
+        "says", samples.task("print", "says", what=COLOURED), samples.task("ink", "says", what="x" * 900)
+    )
+    for node in says["nodes"]:
+        node["config"]["args"] = {"what": node["config"].pop("what")}
+    run = site.start(says, wait=60)
+    page.goto(f"{site.url}/runs/{run}?tab=logs")
+    lines = page.get_by_role("list", name="Lines that functions wrote").locator("li[data-level]")
+    expect(lines.filter(has_text="no paper").first).to_be_visible()
+    expect(lines.locator(".red").first).to_have_text("no paper")
+    whole = lines.count()
+    page.get_by_label("Node").select_option("ink")
+    expect(lines.filter(has_text="no paper")).to_have_count(0)
+    height = lines.first.bounding_box()["height"]
+    page.get_by_label("Wrap lines").check()
+    assert lines.first.bounding_box()["height"] > 2 * height
+    assert find_barriers(page) == []
+    page.get_by_label("Node").select_option("")
+    expect(lines).to_have_count(whole)
+    page.get_by_label("Level").select_option("error")
+    expect(lines.filter(has_text="no paper")).to_have_count(len([one for one in levels(site, run) if one == "ERROR"]))
+    page.get_by_label("Level").select_option("")
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download").click()
+    assert " info print no paper left 1\n" in kept.value.path().read_text(encoding="utf-8")
+
+
+def levels(site, run):
+    found = site.get(f"/runs/{run}/logs")["items"]
+    return [one["level"].upper() for one in found if "no paper" in one["message"]]
+
+
+def test_the_journal_is_searched_by_what_its_lines_say(site, page):
+    failing = {**samples.task("charge", "fail"), "retry": 1}
+    run = site.start(samples.definition_named("told", failing), wait=60)
+    page.goto(f"{site.url}/runs/{run}?tab=journal")
+    page.get_by_placeholder("type, node or text").fill("as it should")
+    rows = page.locator(".event")
+    expect(rows.first).to_contain_text("attempt 1 fails, as it should")
+    expect(page.locator(".event").filter(has_text="run.created")).to_have_count(0)

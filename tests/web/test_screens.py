@@ -203,10 +203,16 @@ def test_a_phone_tears_no_word_and_scrolls_what_is_wide(site, page, runs):
     expect(page.get_by_role("link", name="default")).to_be_visible()
     lines = "one => { const range = document.createRange(); range.selectNodeContents(one); return range.getClientRects().length }"
     assert page.get_by_role("link", name="default").locator("bdi").evaluate(lines) == 1
+    page.goto(f"{site.url}/admin/access")
     frame = page.locator(".scroller").last
+    expect(frame).to_be_visible()
     assert frame.evaluate("one => one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX") == "auto"
     over = "all => all.filter(one => one.scrollWidth > one.parentElement.clientWidth).map(one => one.textContent)"
     assert page.locator(".rail span").evaluate_all(over) == []
+    page.goto(f"{site.url}/workflows/fulfil?tab=runs")
+    expect(page.locator(".own-runs .cut-id a").first).to_be_visible()
+    for one in page.locator(".own-runs .cut-id bdi").all():
+        assert one.bounding_box()["height"] < 30
     more = page.get_by_role("button", name="More")
     expect(page.get_by_role("link", name="Triggers")).to_be_hidden()
     more.click()

@@ -37,6 +37,7 @@ ASKING = {
     "letters": "/dead-letters",
     "workers": "/workers",
     "queue": "/queues/default",
+    "node-type": "/node-types/map",
     "triggers": "/triggers",
     "trigger": "/triggers/nightly",
     "calendar": "/schedules",

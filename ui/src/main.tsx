@@ -27,6 +27,7 @@ const SCREENS: readonly (readonly [string, () => Promise<{ default: Screen }>])[
   ["/queues/{queue}", () => import("./screens/workers/Workers.tsx")],
   ["/triggers", () => import("./screens/triggers/Triggers.tsx")],
   ["/triggers/{name}", () => import("./screens/triggers/Triggers.tsx")],
+  ["/node-types/{name}", () => import("./screens/nodetypes/NodeType.tsx")],
   ["/schedules", () => import("./screens/triggers/Calendar.tsx")],
   ["/search", () => import("./screens/search/Search.tsx")],
   ["/admin", () => import("./screens/admin/Admin.tsx")],

@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Exact, parse, print } from "../src/api/exact.ts";
 import { cut, isPlain, piecesOf, safeHref } from "../src/kit/text.ts";
-import { clockWithMilliseconds, readSince, relativeTime, shownDuration, shownTime } from "../src/kit/time.ts";
+import {
+  clockWithMilliseconds,
+  localTimes,
+  readSince,
+  relativeTime,
+  shownDuration,
+  shownTime,
+} from "../src/kit/time.ts";
 import { rowsInView } from "../src/kit/window.ts";
 import { mergeFirst } from "../src/screens/runs/list.ts";
 
@@ -97,4 +104,14 @@ test("rows change in place, and new ones wait", () => {
   const run = (run_id: string, state = "running") => ({ run_id, state }) as never;
   const merged = mergeFirst([run("b"), run("a")], [run("c"), run("b", "completed")]);
   assert.deepEqual(merged, { rows: [run("b", "completed"), run("a")], fresh: [run("c")] });
+});
+
+test("a sentence of the server has its moments in the zone of the reader", () => {
+  const said = "narrate is running since 2026-11-19 01:40:22 UTC, attempt 1; again at 2026-11-20 02:00:00 UTC.";
+  const now = Date.UTC(2026, 10, 19, 12) / 1000;
+  assert.equal(
+    localTimes(said, "Asia/Kolkata", now),
+    "narrate is running since 07:10:22, attempt 1; again at 20 Nov 2026, 07:30:00.",
+  );
+  assert.equal(localTimes("no moment: 2026-11-19", "utc", now), "no moment: 2026-11-19");
 });

@@ -42,6 +42,7 @@ PAGES = (
     "/queues/{queue}",
     "/triggers",
     "/triggers/{name}",
+    "/node-types/{name}",
     "/schedules",
     "/admin",
     "/admin/{part}",

@@ -201,6 +201,17 @@ export class TimelineView {
     pen.globalAlpha = 1;
   }
 
+  /** A triangle before what can be opened, drawn and not written: not every font has one. */
+  #drawSign(x: number, y: number, opened: boolean): void {
+    const points = opened ? [x, y - 2, x + 8, y - 2, x + 4, y + 3] : [x + 1.5, y - 4, x + 6.5, y, x + 1.5, y + 4];
+    const pen = this.#pen;
+    pen.beginPath();
+    pen.moveTo(points[0]!, points[1]!);
+    pen.lineTo(points[2]!, points[3]!);
+    pen.lineTo(points[4]!, points[5]!);
+    pen.fill();
+  }
+
   #drawName(scene: Scene, lane: number): void {
     const pen = this.#pen;
     const one = scene.chart.lanes[lane]!;
@@ -213,8 +224,9 @@ export class TimelineView {
     pen.fillStyle = one.node === scene.chosen ? this.#palette.accent : this.#palette.title;
     pen.font = `${one.part ? "" : "600 "}12px ${SANS}`;
     const left = one.part ? 28 : 12;
-    const sign = one.parts ? (scene.opened.has(one.node) ? "▾ " : "▸ ") : "";
-    pen.fillText(cutToFit(pen, sign + scene.label(one), this.#names - left - 8), left, y + LANE / 2 + 4);
+    const room = one.parts ? 14 : 0;
+    if (one.parts) this.#drawSign(left, y + LANE / 2, scene.opened.has(one.node));
+    pen.fillText(cutToFit(pen, scene.label(one), this.#names - left - room - 8), left + room, y + LANE / 2 + 4);
     pen.restore();
   }
 }

@@ -1,6 +1,8 @@
 // What a box stands for, beside it: shown where the pointer rests, and where the focus is in the outline.
+import { now } from "../api/call.ts";
 import { Duration, Foreign, StateMark } from "../kit/basics.tsx";
 import { cut } from "../kit/text.ts";
+import { localTimes, zone } from "../kit/time.ts";
 import type { NodeView } from "../screens/run/store.ts";
 import { words } from "../words/en.ts";
 import type { Box, Rect } from "./model.ts";
@@ -42,7 +44,7 @@ export function HoverCard({ box, at, room, nodes, why }: Given) {
       {error?.code ? (
         <Foreign text={cut([error.code, error.message].filter(Boolean).join(": "), 200)} className="bad" />
       ) : (
-        why && <Foreign text={cut(why, 240)} />
+        why && <Foreign text={cut(localTimes(why, zone.value, now()), 240)} />
       )}
     </div>
   );

@@ -1,5 +1,5 @@
 // The drawing of a graph as data: boxes and lines with the places that the server gave them, found by where they are.
-import type { Fate } from "../film/film.ts";
+import type { Fate, Fates } from "../film/film.ts";
 import type { NodeView } from "../screens/run/store.ts";
 
 export interface Rect {
@@ -52,6 +52,46 @@ export function fateOf(wire: Wire, nodes: ReadonlyMap<string, NodeView>): Fate {
   if (Array.isArray(taken)) return taken.includes(wire.to) ? "taken" : "skipped";
   if (wire.kind === "failure" || wire.kind === "back") return "skipped";
   return target?.state === "skipped" ? "skipped" : "taken";
+}
+
+/** Pairs of nodes that are looked at to say what became of a wire of a stack. */
+const MOST_PAIRS = 400;
+
+/** What became of a wire that a stack begins or ends: the run went along it if it went between any two of the nodes. */
+export function fateAmong(sources: readonly string[], targets: readonly string[], of: Fates): Fate {
+  let seen = 0;
+  let open = false;
+  for (const source of sources)
+    for (const target of targets) {
+      if (++seen > MOST_PAIRS) return "open";
+      const fate = of(source, target);
+      if (fate === "taken") return fate;
+      open ||= fate === "open";
+    }
+  return open ? "open" : "skipped";
+}
+
+/** What became of a wire, by what is known of its edge or else by the nodes; `membersOf` a stack are its nodes. */
+export function fateIn(
+  wire: Wire,
+  membersOf: (id: string) => readonly string[],
+  nodes: ReadonlyMap<string, NodeView>,
+  fates: Fates | undefined,
+): Fate {
+  const between = (from: string, to: string): Fate => {
+    if (fates) return fates(from, to);
+    return nodes.size ? fateOf({ ...wire, from, to }, nodes) : "open";
+  };
+  const [sources, targets] = [membersOf(wire.from), membersOf(wire.to)];
+  if (!sources.length && !targets.length) return between(wire.from, wire.to);
+  return fateAmong(sources.length ? sources : [wire.from], targets.length ? targets : [wire.to], between);
+}
+
+/** How many items a map has: those that were begun, or all where it says how many there are. */
+export function itemsOf(node: NodeView | undefined): Readonly<Record<"completed" | "failed" | "open" | "all", number>> {
+  const { completed = 0, failed = 0, open = 0 } = (node?.items ?? {}) as Readonly<Record<string, number>>;
+  const { kind, count } = (node?.waiting_for ?? {}) as { readonly kind?: string; readonly count?: number };
+  return { completed, failed, open, all: Math.max(completed + failed + open, (kind === "items" && count) || 0) };
 }
 
 /** What stands in each square of the plane: what is in view, or under the pointer, is found without looking at everything. */

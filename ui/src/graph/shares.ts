@@ -1,7 +1,7 @@
 // How far a box is that stands for many: the items of a map, or the nodes of a stack.
 import { groupOf } from "../kit/states.ts";
 import type { NodeView } from "../screens/run/store.ts";
-import type { Box, Rect } from "./model.ts";
+import { type Box, itemsOf, type Rect } from "./model.ts";
 import type { Palette } from "./palette.ts";
 
 export interface Share {
@@ -16,14 +16,11 @@ export function sharesOf(box: Box, nodes: ReadonlyMap<string, NodeView>): readon
   const add = (group: string, count: number) => counts.set(group, (counts.get(group) ?? 0) + count);
   if (box.members.length) for (const member of box.members) add(groupOf(nodes.get(member)?.state ?? ""), 1);
   else {
-    const {
-      completed = 0,
-      failed = 0,
-      open = 0,
-    } = (nodes.get(box.id)?.items ?? {}) as Readonly<Record<string, number>>;
+    const { completed, failed, open, all } = itemsOf(nodes.get(box.id));
     add("good", completed);
     add("bad", failed);
     add("busy", open);
+    add("none", all - completed - failed - open);
   }
   return [...ORDER, "none"]
     .map((group) => ({ group, count: counts.get(group) ?? 0 }))

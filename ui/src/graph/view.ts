@@ -2,10 +2,9 @@
 import type { Fate, Fates } from "../film/film.ts";
 import { groupOf } from "../kit/states.ts";
 import type { NodeView } from "../screens/run/store.ts";
-import { words } from "../words/en.ts";
-import { type Brush, drawBox, drawRing } from "./boxes.ts";
+import { type Brush, drawBox, drawRing, sayState } from "./boxes.ts";
 import { Minimap } from "./minimap.ts";
-import { type Box, boundsOf, contains, DONE, type Drawing, fateOf, Grid, type Rect, type Wire } from "./model.ts";
+import { type Box, boundsOf, contains, DONE, type Drawing, fateIn, Grid, type Rect, type Wire } from "./model.ts";
 import { Motion } from "./motion.ts";
 import { type Palette, readPalette } from "./palette.ts";
 import { sharesOf } from "./shares.ts";
@@ -111,6 +110,11 @@ export class GraphView {
 
   get room(): { readonly width: number; readonly height: number } {
     return { width: this.#canvas.clientWidth, height: this.#canvas.clientHeight };
+  }
+
+  /** Whether the boxes are large enough to be read. */
+  get isReadable(): boolean {
+    return this.#scale >= 0.55;
   }
 
   fit(): void {
@@ -234,6 +238,7 @@ export class GraphView {
   #draw(): void {
     this.#frame = 0;
     this.drawn += 1;
+    this.#canvas.dataset.scale = this.#scale.toFixed(2);
     const pen = this.#pen;
     const ratio = devicePixelRatio || 1;
     pen.setTransform(1, 0, 0, 1, 0, 0);
@@ -337,8 +342,7 @@ export class GraphView {
   }
 
   #fateOf(wire: Wire): Fate {
-    if (this.#fates) return this.#fates(wire.from, wire.to);
-    return this.#nodes.size ? fateOf(wire, this.#nodes) : "open";
+    return fateIn(wire, (id) => this.#byId.get(id)?.members ?? [], this.#nodes, this.#fates);
   }
 
   #wireColour(wire: Wire, fate: Fate): string {
@@ -383,18 +387,10 @@ export class GraphView {
   #drawBox(box: Box): void {
     const state = this.#stateOf(box);
     drawBox(this.#brush(), box, state, {
-      said: this.#sayState(box, state),
+      said: sayState(state, box.members.length ? undefined : this.#nodes.get(box.id)),
       shares: sharesOf(box, this.#nodes),
       chosen: box === this.#byId.get(this.chosen),
+      visit: box.members.length ? 0 : (this.#nodes.get(box.id)?.visit ?? 0),
     });
-  }
-
-  /** The state, and which visit or attempt it is where there was more than one. */
-  #sayState(box: Box, state: string): string {
-    const said = words.states[state] ?? state;
-    const node = box.members.length ? undefined : this.#nodes.get(box.id);
-    if (!node || !said) return said;
-    if (node.visit > 1) return words.run.graph.visit(said, node.visit);
-    return node.attempt > 1 ? words.run.graph.attempt(said, node.attempt) : said;
   }
 }

@@ -1,10 +1,14 @@
 // A form from a JSON Schema. What it cannot show as fields is a text with JSON; what fits is decided by the server.
 import { useSignal } from "@preact/signals";
-import { useId } from "preact/hooks";
+import { createContext } from "preact";
+import { useContext, useId } from "preact/hooks";
 import { parse, print } from "../api/exact.ts";
 import { words } from "../words/workflows.ts";
 import { Foreign } from "./basics.tsx";
 import { choicesOf, defaultsOf, isObject, resolve, type Schema } from "./schema.ts";
+
+/** The id of a `datalist` that completes texts; none where nothing can be named. */
+export const Offers = createContext<string | undefined>(undefined);
 
 interface Given {
   schema: Schema;
@@ -177,6 +181,7 @@ const KINDS = { date: "date", email: "email", uri: "url" } as unknown as Readonl
 type TextGiven = Common & { schema: Schema; value: unknown; onChange: (value: unknown) => void };
 
 function Text({ schema, value, onChange, ...common }: TextGiven) {
+  const list = useContext(Offers);
   const text = typeof value === "string" ? value : "";
   const give = (next: string) => onChange(next === "" ? undefined : next);
   const long = typeof schema.maxLength === "number" && schema.maxLength > 200;
@@ -186,6 +191,7 @@ function Text({ schema, value, onChange, ...common }: TextGiven) {
     <input
       {...common}
       type={KINDS[String(schema.format)] ?? "text"}
+      list={list}
       maxLength={typeof schema.maxLength === "number" ? schema.maxLength : undefined}
       value={text}
       onInput={(event) => give(event.currentTarget.value)}

@@ -135,3 +135,10 @@ export function readSince(text: string, now: number): string {
   const unit = { s: 1, m: 60, h: 3600, d: 86_400 }[found[2] as "s" | "m" | "h" | "d"];
   return String(now - Number(found[1]) * unit);
 }
+
+/** A sentence of the server with its moments as the reader chose to see them. */
+export function localTimes(sentence: string, where: Zone, now: number): string {
+  return sentence.replaceAll(/\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g, (_, day, clock) =>
+    shownTime(Date.parse(`${day}T${clock}Z`) / 1000, where, now),
+  );
+}

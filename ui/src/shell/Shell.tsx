@@ -115,13 +115,15 @@ export function Shell({ children }: { children: ComponentChildren }) {
           </button>
         </div>
       </header>
-      <nav class="rail" aria-label={words.nav.label}>
-        <Rail path="/" icon={HOME} label={words.nav.home} />
-        <Rail path="/runs" icon={RUNS} label={words.nav.runs} />
-        <Rail path="/workflows" icon={WORKFLOWS} label={words.nav.workflows} />
-        <Rail path="/approvals" icon={APPROVALS} label={words.nav.approvals} count={overview.value?.approvals} />
-        <More onHelp={() => (help.value = true)} />
-      </nav>
+      {place.value.path !== "/login" && (
+        <nav class="rail" aria-label={words.nav.label}>
+          <Rail path="/" icon={HOME} label={words.nav.home} />
+          <Rail path="/runs" icon={RUNS} label={words.nav.runs} />
+          <Rail path="/workflows" icon={WORKFLOWS} label={words.nav.workflows} />
+          <Rail path="/approvals" icon={APPROVALS} label={words.nav.approvals} count={overview.value?.approvals} />
+          <More onHelp={() => (help.value = true)} />
+        </nav>
+      )}
       <Banners />
       <main id="content" tabIndex={-1}>
         <Guard path={place.value.path}>{children}</Guard>

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import { call } from "../api/call.ts";
 import { keepZone, zone } from "../kit/time.ts";
 import { go, href } from "../router.ts";
+import { titleIn } from "../screens/approvals/title.ts";
 import { operators } from "../words/operators.ts";
 import { keepTheme } from "./theme.ts";
 
@@ -128,9 +129,9 @@ export async function findThere(text: string, signal: AbortSignal): Promise<Find
     ...found.approvals.map(
       (one): Finding => ({
         kind: "approval",
-        label: one.approval_id,
-        more: one.node,
-        to: href(`/runs/${encodeURIComponent(one.run_id)}`, { node: one.node }),
+        label: titleIn(one.shown) ?? one.node,
+        more: [one.workflow, one.node].filter(Boolean).join(" · "),
+        to: href(`/approvals/${encodeURIComponent(one.approval_id)}`),
       }),
     ),
   ];

@@ -31,6 +31,8 @@ export const words = {
     cancel: "Cancel",
     id: "Name",
     config: "Config",
+    when: "Only if",
+    names: (count: number) => `What can be named here (${number(count)})`,
     rest: "Everything else of the node, as JSON",
     remove: "Remove this node",
     bad: (message: string) => `This is no JSON: ${message}`,

@@ -8,6 +8,7 @@ export const node = {
   noInput: "It was given nothing yet.",
   definition: "Definition",
   noDefinition: "The definition of this run is no longer kept.",
+  children: "Child run",
   waitsFor: "Still missing",
   arrived: "Came",
   parts: {

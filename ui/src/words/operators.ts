@@ -148,6 +148,7 @@ export const operators = {
       columns: { seq: "Entry", at: "When", principal: "Who", action: "Action", object: "Object" },
       none: "No entry fits this filter",
       empty: "Nothing has been recorded yet",
+      emptyText: "Whatever is registered, changed, decided or stopped is written down here: who, what and when.",
       more: "Show more",
       verify: "Verify",
       intact: (count: number) => `${many(count, "entry", "entries")}, none changed.`,

@@ -145,6 +145,23 @@ export const words = {
     start: "Start",
     done: (id: string) => `Started: ${id}`,
   },
+  nodeType: {
+    crumb: "Node types",
+    version: "Version",
+    source: "From",
+    runsOn: "Runs on",
+    places: {
+      worker: "a worker",
+      coordinator: "the coordinator",
+      "coordinator or worker": "the coordinator or a worker",
+    } as Readonly<Record<string, string>>,
+    capabilities: "Needs",
+    aliases: "Also called",
+    none: "nothing",
+    config: "Config",
+    example: "Example",
+    output: "Output",
+  },
   form: {
     none: "not given",
     add: "Add",

@@ -49,7 +49,13 @@ export function Audit() {
           <Problem error={found.error.value} onRetry={found.reload} />
         )
       ) : first.items.length === 0 ? (
-        <Empty title={FILTERS.some((name) => asked[name]) ? text.none : text.empty} />
+        FILTERS.some((name) => asked[name]) ? (
+          <Empty title={text.none} />
+        ) : (
+          <Empty title={text.empty}>
+            <p>{text.emptyText}</p>
+          </Empty>
+        )
       ) : (
         <>
           <div class="scroller">

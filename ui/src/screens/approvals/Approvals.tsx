@@ -13,6 +13,7 @@ import { nextTry } from "../../shell/Shell.tsx";
 import { words as general } from "../../words/en.ts";
 import { words } from "../../words/people.ts";
 import { Detail } from "./Detail.tsx";
+import { shownLine, titleIn } from "./title.ts";
 
 type Approval = Schemas["Approval"];
 
@@ -156,20 +157,15 @@ function Filters({ state, mine, workflow }: { state: "pending" | "decided"; mine
   );
 }
 
-export function titleOf(approval: { readonly shown: unknown; readonly node: string }): string {
-  const { shown } = approval;
-  const title = shown !== null && typeof shown === "object" && "title" in shown ? shown.title : undefined;
-  return typeof title === "string" && title ? title : words.approvals.noTitle(approval.node);
-}
-
 function Card({ approval, chosen, query }: { approval: Approval; chosen: boolean; query: URLSearchParams }) {
   const text = words.approvals;
   const over = approval.expires_at !== null && (ticks.value && now()) > approval.expires_at;
+  const line = shownLine(approval.shown);
   return (
     <li>
       <a class="approval" href={to(approval.approval_id, query)} aria-current={chosen ? "true" : undefined}>
         <strong>
-          <Foreign text={cut(titleOf(approval), 120)} />
+          <Foreign text={cut(titleIn(approval.shown) ?? text.noTitle(approval.node), 120)} />
         </strong>
         <span class="soft">
           <Foreign text={approval.workflow ?? ""} /> · <Foreign text={approval.node} />
@@ -180,7 +176,17 @@ function Card({ approval, chosen, query }: { approval: Approval; chosen: boolean
             </>
           )}
         </span>
+        {line && (
+          <span class="approval-shown">
+            <Foreign text={line} />
+          </span>
+        )}
         <span class="soft facts-line">
+          {approval.state === "pending" && (
+            <span>
+              {text.requested} <Moment at={approval.requested_at} />
+            </span>
+          )}
           {approval.quorum > 1 && (
             <span>
               {text.votes(approvals(approval), approval.quorum)} {text.votesWord}

@@ -15,9 +15,10 @@ import { base, href } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { lacks, readMe } from "../../shell/me.ts";
 import { words } from "../../words/people.ts";
-import { approvals, titleOf } from "./Approvals.tsx";
+import { approvals } from "./Approvals.tsx";
 import { DecideSheet, type Deciding } from "./DecideSheet.tsx";
 import { firstValue } from "./first.ts";
+import { besideTitle, titleIn } from "./title.ts";
 
 export type Details = Schemas["ApprovalDetails"];
 const POLL_SECONDS = 3;
@@ -102,7 +103,7 @@ function Shown({ approval, next, onDone }: { approval: Details; next: string | u
       </a>
       <header>
         <h2 id="approval-title" ref={title} tabIndex={-1}>
-          <Foreign text={titleOf(approval)} />
+          <Foreign text={titleIn(approval.shown) ?? text.noTitle(approval.node)} />
         </h2>
         <p class="soft facts-line">
           <a href={href(`/runs/${encodeURIComponent(approval.run_id)}`, { node: approval.node })}>
@@ -143,7 +144,7 @@ function Shown({ approval, next, onDone }: { approval: Details; next: string | u
       </p>
       <section>
         <h3>{text.shown}</h3>
-        <Json value={approval.shown} copy />
+        <Json value={besideTitle(approval.shown)} copy />
       </section>
       {withForm && pending && (
         <section>

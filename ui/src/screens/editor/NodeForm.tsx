@@ -4,12 +4,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
 import { parse, print } from "../../api/exact.ts";
 import { useLoad } from "../../api/load.ts";
-import { Foreign, Loading } from "../../kit/basics.tsx";
+import { CopyButton, Foreign, Loading } from "../../kit/basics.tsx";
 import { Problem as Refusal } from "../../kit/problem.tsx";
-import { SchemaForm } from "../../kit/SchemaForm.tsx";
+import { Offers, SchemaForm } from "../../kit/SchemaForm.tsx";
 import type { Schema } from "../../kit/schema.ts";
+import { href } from "../../router.ts";
 import { words } from "../../words/editor.ts";
 import { addNode, connect, type Definition, edgesOf, type Node, nodesOf, removeNode, replaceNode } from "./model.ts";
+import { namesAt } from "./naming.ts";
 
 interface Given {
   definition: Definition | undefined;
@@ -62,6 +64,7 @@ export function NodeForm({ definition, chosen, adding, problems, onAdd, onChoose
           definition={definition}
           node={node}
           schema={kinds.find((one) => one.name === node.type)?.config_schema}
+          names={namesAt(definition, node.id, kinds)}
           problems={problemsOf(problems, nodesOf(definition).indexOf(node))}
           onChoose={onChoose}
           onChange={onChange}
@@ -149,12 +152,14 @@ interface DetailsGiven {
   definition: Definition;
   node: Node;
   schema: unknown;
+  /** What it can name in templates and conditions. */
+  names: readonly string[];
   problems: ReadonlyMap<string, string>;
   onChoose: (id: string) => void;
   onChange: (definition: Definition) => void;
 }
 
-function Details({ definition, node, schema, problems, onChoose, onChange }: DetailsGiven) {
+function Details({ definition, node, schema, names, problems, onChoose, onChange }: DetailsGiven) {
   const text = words.form;
   const { id, config, ...rest } = node;
   const name = useSignal(id);
@@ -178,15 +183,20 @@ function Details({ definition, node, schema, problems, onChoose, onChange }: Det
       </label>
       <section>
         <h2>
-          {text.config} <code>{String(node.type)}</code>
+          {text.config}{" "}
+          <a href={href(`/node-types/${encodeURIComponent(String(node.type))}`)} target="_blank" rel="noopener">
+            <code>{String(node.type)}</code>
+          </a>
         </h2>
         {known ? (
-          <SchemaForm
-            schema={schema as Schema}
-            value={config ?? {}}
-            problems={problems}
-            onChange={(value) => onChange(replaceNode(definition, id, { ...node, config: value }))}
-          />
+          <Offers.Provider value="editor-templates">
+            <SchemaForm
+              schema={schema as Schema}
+              value={config ?? {}}
+              problems={problems}
+              onChange={(value) => onChange(replaceNode(definition, id, { ...node, config: value }))}
+            />
+          </Offers.Provider>
         ) : (
           <JsonField
             label={text.config}
@@ -210,6 +220,23 @@ function Details({ definition, node, schema, problems, onChoose, onChange }: Det
             </label>
           ))}
       </fieldset>
+      {(node.when === undefined || typeof node.when === "string") && (
+        <label class="field">
+          {text.when}
+          <input
+            type="text"
+            list="editor-names"
+            value={node.when ?? ""}
+            spellcheck={false}
+            onChange={(event) => {
+              const { when: _, ...others } = node;
+              const when = event.currentTarget.value.trim();
+              onChange(replaceNode(definition, id, { ...others, id, ...(when ? { when } : {}) }));
+            }}
+          />
+        </label>
+      )}
+      {names.length > 0 && <Named names={names} />}
       <JsonField
         label={text.rest}
         value={rest}
@@ -232,6 +259,28 @@ function Details({ definition, node, schema, problems, onChoose, onChange }: Det
         </button>
       </p>
     </div>
+  );
+}
+
+/** Completes texts and conditions, and lists what there is to copy. */
+function Named({ names }: { names: readonly string[] }) {
+  return (
+    <details class="named">
+      <summary>{words.form.names(names.length)}</summary>
+      <datalist id="editor-names">
+        {names.map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+      <datalist id="editor-templates">
+        {names.map((one) => (
+          <option key={one} value={`{{ ${one} }}`} />
+        ))}
+      </datalist>
+      {names.map((one) => (
+        <CopyButton key={one} text={`{{ ${one} }}`} label={one} />
+      ))}
+    </details>
   );
 }
 

@@ -131,15 +131,15 @@ function OneGroup({ workflow, node, code }: { workflow: string | null; node: str
       </div>
       <header class="head">
         <h1>
-          <Foreign text={text.inGroup(node, code ?? text.noCode)} />
+          <Foreign text={code === null ? node : text.inGroup(node, code)} />
         </h1>
         <p class="letter-buttons">
           {off !== undefined && <span class="why-not">{off}</span>}
-          <button type="button" aria-disabled={off !== undefined} onClick={ask("discard")}>
-            {text.discard}
-          </button>
           <button type="button" class="strong" aria-disabled={off !== undefined} onClick={ask("requeue")}>
             {text.requeue}
+          </button>
+          <button type="button" aria-disabled={off !== undefined} onClick={ask("discard")}>
+            {text.discard}
           </button>
         </p>
       </header>
@@ -168,7 +168,7 @@ function OneGroup({ workflow, node, code }: { workflow: string | null; node: str
           <tbody>
             {found.items.map((one) => (
               <tr key={one.dead_letter_id}>
-                <th scope="row">
+                <th scope="row" class="cut-id">
                   <a href={href(`/dead-letters/${encodeURIComponent(one.dead_letter_id)}`)}>
                     <Foreign text={one.run_id} className="id" />
                   </a>{" "}

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
-import { Duration, Empty, Foreign, Loading, StateMark } from "../../kit/basics.tsx";
+import { Duration, Empty, Foreign, Icon, Loading, StateMark } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, href } from "../../router.ts";
 import { number, words } from "../../words/en.ts";
@@ -82,7 +82,7 @@ function Branch({ child }: { child: Child }) {
           aria-label={text.open(child.run_id)}
           onClick={() => (open.value = !open.value)}
         >
-          {open.value ? "▾" : "▸"}
+          <Icon path={open.value ? "M4 6l4 5 4-5" : "M6 4l5 4-5 4"} />
         </button>
         <StateMark state={child.state} waiting={child.waiting} />
         <a href={href(`/runs/${encodeURIComponent(child.run_id)}`)}>

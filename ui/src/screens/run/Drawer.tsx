@@ -2,15 +2,17 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { call, type Schemas } from "../../api/call.ts";
+import { call, now, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
+import { itemsOf } from "../../graph/model.ts";
 import { CopyButton, Duration, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
-import { change } from "../../router.ts";
+import { localTimes, zone } from "../../kit/time.ts";
+import { change, href } from "../../router.ts";
 import { words } from "../../words/en.ts";
 import { transcript } from "../../words/transcript.ts";
-import { Awaited, Definition, Input } from "./Given.tsx";
+import { Awaited, ChildRuns, Definition, Input } from "./Given.tsx";
 import { drawerWidth } from "./Grip.tsx";
 import { Logs } from "./Logs.tsx";
 import { NodeActions } from "./NodeActions.tsx";
@@ -72,7 +74,9 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
     <>
       <p class="drawer-facts">
         <StateMark state={found.state} />
-        <code>{found.type}</code>
+        <a href={href(`/node-types/${encodeURIComponent(found.type)}`)} title={text.typeHelp}>
+          <code>{found.type}</code>
+        </a>
         {found.worker && (
           <span class="soft">
             <Foreign text={text.worker(found.worker)} />
@@ -96,7 +100,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
         <section>
           <h3>{text.why}</h3>
           <p>
-            <Foreign text={why} />
+            <Foreign text={localTimes(why, zone.value, now())} />
           </p>
           <Awaited store={store} node={node} />
         </section>
@@ -110,31 +114,34 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
       {found.items && (
         <section>
           <h3>{text.items}</h3>
-          <p>{sayItems(found.items as Readonly<Record<string, number>>)}</p>
+          <p>{sayItems(found)}</p>
         </section>
       )}
       {found.ports.length > 0 && store.at.value === undefined && (
         <Stream store={store} node={node} ports={found.ports} />
       )}
+      {found.type === "workflow" && <ChildRuns store={store} node={node} />}
       {SPEAKING.has(found.type) && <Conversation store={store} node={node} />}
-      <section>
-        <h3>
-          {text.output} {found.size !== undefined && <CopyButton text={`{{ ${node} }}`} label={text.template} />}
-        </h3>
-        {visit ? (
-          <OfVisit
-            key={visit.visit}
-            where={{ runId: store.runId, node, of: "output", at: store.at.value }}
-            visit={visit}
-          />
-        ) : (
-          <Output
-            where={{ runId: store.runId, node, of: "output", at: store.at.value }}
-            size={found.size}
-            turn={`${found.visit} ${found.attempt} ${found.state} ${found.size}`}
-          />
-        )}
-      </section>
+      {!gaveNothing(found) && (
+        <section>
+          <h3>
+            {text.output} {found.size !== undefined && <CopyButton text={`{{ ${node} }}`} label={text.template} />}
+          </h3>
+          {visit ? (
+            <OfVisit
+              key={visit.visit}
+              where={{ runId: store.runId, node, of: "output", at: store.at.value }}
+              visit={visit}
+            />
+          ) : (
+            <Output
+              where={{ runId: store.runId, node, of: "output", at: store.at.value }}
+              size={found.size}
+              turn={`${found.visit} ${found.attempt} ${found.state} ${found.size}`}
+            />
+          )}
+        </section>
+      )}
       <Input store={store} node={node} visit={visit?.visit} />
       <section>
         <h3>{text.attempts}</h3>
@@ -149,8 +156,13 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
   );
 }
 
-function sayItems({ completed = 0, failed = 0, open = 0 }: Readonly<Record<string, number>>): string {
-  return words.run.graph.items(completed, completed + failed + open, failed);
+/** Who failed gave nothing, and the error stands above: `null` is no output then. */
+const gaveNothing = (found: Details): boolean =>
+  Boolean(found.error) && found.visits.length < 2 && (found.size ?? 0) <= "null".length;
+
+function sayItems(node: Details): string {
+  const { completed, failed, all } = itemsOf(node);
+  return words.run.graph.items(completed, all, failed);
 }
 
 /** Types of nodes that ask a model. */
@@ -213,11 +225,13 @@ function Attempts({ attempts }: { attempts: Details["attempts"] }) {
         <li key={`${one.visit} ${one.attempt} ${one.started_at} ${one.state}`}>
           <div>
             <strong>{text.attempt(one.attempt)}</strong>{" "}
-            {one.visit > 1 && <span class="soft">{text.visit(one.visit)}</span>}
+            {attempts.some((other) => other.visit > 1) && <span class="soft">{text.visit(one.visit)}</span>}
             <StateMark state={one.state} small />
             <span class="soft">
-              {one.worker && <Foreign text={text.worker(one.worker)} />} <Moment at={one.started_at} />{" "}
-              {one.ended_at !== undefined && <Duration from={one.started_at} to={one.ended_at} />}
+              {one.worker && <Foreign text={text.worker(one.worker)} />} <Moment at={one.started_at ?? one.ended_at} />{" "}
+              {one.started_at !== undefined && one.ended_at !== undefined && (
+                <Duration from={one.started_at} to={one.ended_at} />
+              )}
             </span>
           </div>
           {one.error && <Failure error={one.error} />}

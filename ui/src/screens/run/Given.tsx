@@ -6,7 +6,7 @@ import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading, StateMark } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
-import { change } from "../../router.ts";
+import { change, href } from "../../router.ts";
 import { node as words } from "../../words/node.ts";
 import type { RunStore } from "./store.ts";
 
@@ -87,6 +87,30 @@ function Defined({ store, node }: About) {
   const nodes = found.data.value.definition?.nodes;
   const own = Array.isArray(nodes) ? nodes.find((one: { id?: unknown }) => one.id === node) : undefined;
   return own ? <Json value={own} copy /> : <p class="soft">{words.noDefinition}</p>;
+}
+
+/** The runs that it started, one for each visit: their ids begin with the run and the node. */
+export function ChildRuns({ store, node }: About) {
+  const before = `${store.runId}:${node}`;
+  const found = useLoad(`${before} ${store.readings.value}`, (signal) =>
+    call("GET /api/v1/runs", { query: { parent: store.runId, id: before, limit: 50 }, signal }),
+  );
+  const isOwn = (id: string) => id === before || id.startsWith(`${before}~`) || id.startsWith(`${before}:`);
+  const runs = found.data.value?.items.filter((one) => isOwn(one.run_id));
+  if (!runs?.length) return null;
+  return (
+    <section>
+      <h3>{words.children}</h3>
+      {runs.map((one) => (
+        <p key={one.run_id}>
+          <StateMark state={one.state} waiting={one.waiting} small />{" "}
+          <a href={href(`/runs/${encodeURIComponent(one.run_id)}`)}>
+            <Foreign text={one.run_id} className="id" />
+          </a>
+        </p>
+      ))}
+    </section>
+  );
 }
 
 /** The nodes that it waits for, and those that came: each leads to its own drawer. */

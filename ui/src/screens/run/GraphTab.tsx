@@ -67,6 +67,14 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   useEffect(() => {
     if (active !== undefined) view.current?.reveal(active);
   }, [active, drawing]);
+  const isDrawn = drawing !== undefined;
+  useEffect(() => {
+    const made = view.current;
+    // On a phone a whole graph is rarely read: it begins where the run is.
+    if (!made || made.room.width > NARROW || made.isReadable || node) return;
+    const begin = firstActive(store) ?? ids[0];
+    if (begin !== undefined && ids.length <= MOST_READ) made.reveal(begin);
+  }, [isDrawn]);
   const find = useRef<HTMLInputElement>(null);
   useLayoutEffect(
     () =>
@@ -174,6 +182,9 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
   );
 }
 
+const NARROW = 520;
+/** Larger graphs are looked at as a whole first, on a phone too. */
+const MOST_READ = 200;
 const ACTIVE = ["running", "queued", "retrying", "waiting", "parked", "failed"];
 
 /** The node that the run is at: what is executed before what waits. */

@@ -19,7 +19,8 @@ const ROW = 36;
 function matching(store: RunStore, filter: string): number[] {
   const found: number[] = [];
   for (const event of store.events.all()) {
-    if (event.type.includes(filter) || (event.node ?? "").toLowerCase().includes(filter)) found.push(event.seq);
+    const text = `${event.type} ${event.node ?? ""} ${saidOf(event)}`;
+    if (text.toLowerCase().includes(filter)) found.push(event.seq);
   }
   return found;
 }

@@ -1,23 +1,37 @@
 // What the functions of a run wrote, in order; it goes on while the run does.
 import { useSignal } from "@preact/signals";
+import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
+import { readColours } from "../../kit/ansi.ts";
 import { Foreign, Loading } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { cut } from "../../kit/text.ts";
 import { clockWithMilliseconds, exactTime, zone } from "../../kit/time.ts";
 import { useWindow } from "../../kit/window.ts";
-import { change, place } from "../../router.ts";
-import { words } from "../../words/en.ts";
+import { logs as text } from "../../words/logs.ts";
 import type { RunStore } from "./store.ts";
 
-type Line = Schemas["LogLine"];
+export type Line = Schemas["LogLine"];
 
 const ROW = 22;
 const LONGEST = 5000;
 
-export function Logs({ runId, store, node }: { runId: string; store: RunStore; node?: string }) {
-  const text = words.run.logs;
+export interface Whole {
+  readonly runId: string;
+  readonly lines: readonly Line[];
+}
+
+interface Given {
+  runId: string;
+  store: RunStore;
+  /** Of one node, the newest lines alone. */
+  node?: string;
+  /** What shows all lines of the run. */
+  whole?: ComponentType<Whole>;
+}
+
+export function Logs({ runId, store, node, whole: Searched }: Given) {
   const lines = useSignal<readonly Line[] | undefined>(undefined);
   const error = useSignal<unknown>(undefined);
   const turn = useSignal(0);
@@ -60,47 +74,32 @@ export function Logs({ runId, store, node }: { runId: string; store: RunStore; n
     return <Loading rows={4} />;
   }
   if (found.length === 0) return <p class="nothing soft">{node ? text.emptyNode : text.empty}</p>;
-  return node ? <Lines lines={found.slice(-200)} /> : <Searched lines={found} />;
+  return Searched ? <Searched runId={runId} lines={found} /> : <Lines lines={found.slice(-200)} />;
 }
 
-function Searched({ lines }: { lines: readonly Line[] }) {
-  const text = words.run.logs;
-  const query = place.value.query.get("q") ?? "";
-  const wanted = query.toLowerCase();
-  const shown = wanted
-    ? lines.filter((line) => line.message.toLowerCase().includes(wanted) || line.node.toLowerCase().includes(wanted))
-    : lines;
+export function One({ line }: { line: Line }) {
   return (
-    <>
-      <div class="bar">
-        <label class="grow">
-          <span class="hidden">{text.search}</span>
-          <input
-            type="search"
-            placeholder={text.searchHint}
-            value={query}
-            onInput={(event) => change({ q: event.currentTarget.value }, true)}
-          />
-        </label>
-      </div>
-      {shown.length === 0 ? <p class="nothing soft">{text.none}</p> : <Lines lines={shown} />}
-    </>
+    <li data-level={line.level.toLowerCase()} title={exactTime(line.at, zone.value)}>
+      <span class="soft number">{clockWithMilliseconds(line.at, zone.value)}</span>
+      <Foreign text={line.node} className="log-node" />
+      <span class="log-text">
+        {readColours(cut(line.message, LONGEST)).map((piece, index) => (
+          <Foreign key={index} text={piece.text} className={piece.look} />
+        ))}
+      </span>
+    </li>
   );
 }
 
-function Lines({ lines }: { lines: readonly Line[] }) {
+export function Lines({ lines }: { lines: readonly Line[] }) {
   const list = useRef<HTMLOListElement>(null);
   const seen = useWindow(list, lines.length, ROW, ROW);
   const { from, to } = seen.value;
   return (
-    <ol class="lines" ref={list} aria-label={words.run.logs.label}>
+    <ol class="lines" ref={list} aria-label={text.label}>
       <li class="gap" aria-hidden="true" style={{ height: `${from * ROW}px` }} />
       {lines.slice(from, to).map((line) => (
-        <li key={line.position} data-level={line.level.toLowerCase()} title={exactTime(line.at, zone.value)}>
-          <span class="soft number">{clockWithMilliseconds(line.at, zone.value)}</span>
-          <Foreign text={line.node} className="log-node" />
-          <Foreign text={cut(line.message, LONGEST)} className="log-text" />
-        </li>
+        <One key={line.position} line={line} />
       ))}
       <li class="gap" aria-hidden="true" style={{ height: `${(lines.length - to) * ROW}px` }} />
     </ol>

@@ -105,7 +105,7 @@ function Large({ where, size }: { where: Held["where"]; size: number }) {
 export function Stored({ value, where }: { value: unknown; where: Whereabouts }) {
   const open = useSignal(false);
   const stored = storedRef(value);
-  if (!stored) return <Json value={value} copy />;
+  if (!stored) return <Json value={value} copy name={where.of === "outputs" ? undefined : (where.node ?? where.of)} />;
   return (
     <div class="stored">
       {stored.preview && !open.value && (

@@ -4,6 +4,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
 import { Slider } from "../../film/Slider.tsx";
 import { CopyButton, Duration, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
+import { later } from "../../kit/Later.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, href, place } from "../../router.ts";
 import { onScreen } from "../../shell/finding.ts";
@@ -11,17 +12,13 @@ import { onKeys } from "../../shell/keys.ts";
 import { lacks } from "../../shell/me.ts";
 import { number, words } from "../../words/en.ts";
 import { ActionBar, ActionSheets } from "./Actions.tsx";
-import Children from "./Children.tsx";
 import { Compare } from "./Compare.tsx";
 import { Drawer } from "./Drawer.tsx";
 import { GraphTab } from "./GraphTab.tsx";
 import { Grip } from "./Grip.tsx";
 import { Journal } from "./Journal.tsx";
-import { Logs } from "./Logs.tsx";
 import { Reason } from "./Reason.tsx";
 import { hasEnded, RunStore, type RunView } from "./store.ts";
-import Timeline from "./Timeline.tsx";
-import { Values } from "./Values.tsx";
 
 const TABS = ["graph", "timeline", "journal", "values", "logs", "children"] as const;
 type Tab = (typeof TABS)[number];
@@ -32,24 +29,12 @@ export default function Run({ names }: { names: Readonly<Record<string, string>>
   return other ? <Both first={runId} second={other} /> : <One runId={runId} />;
 }
 
-/** Two runs side by side: loaded where the address asks for it. */
-function Both({ first, second }: { first: string; second: string }) {
-  const found = useSignal<ComponentType<{ first: string; second: string }> | undefined>(undefined);
-  const error = useSignal<unknown>(undefined);
-  useEffect(() => {
-    import("./Pair.tsx").then(
-      (made) => {
-        found.value = made.default;
-      },
-      (caught: unknown) => {
-        error.value = caught;
-      },
-    );
-  }, []);
-  const Found = found.value;
-  if (Found) return <Found first={first} second={second} />;
-  return error.value === undefined ? <Loading /> : <Problem error={error.value} onRetry={() => location.reload()} />;
-}
+/** What is not seen first is loaded when it is asked for. */
+const Both = later(() => import("./Pair.tsx"));
+const Timeline = later(() => import("./Timeline.tsx"));
+const Values = later(() => import("./Values.tsx"));
+const Lines = later(() => import("./Lines.tsx"));
+const Children = later(() => import("./Children.tsx"));
 
 function One({ runId }: { runId: string }) {
   const store = useMemo(() => new RunStore(runId), [runId]);
@@ -147,7 +132,7 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
           {tab === "timeline" && <Timeline store={store} node={node} />}
           {tab === "journal" && <Journal store={store} />}
           {tab === "values" && <Values store={store} run={run} />}
-          {tab === "logs" && <Logs runId={run.run_id} store={store} />}
+          {tab === "logs" && <Lines runId={run.run_id} store={store} />}
           {tab === "children" && <Children store={store} />}
         </div>
         {node && <Grip />}

@@ -28,7 +28,7 @@ async function read(store: RunStore, at: number | undefined, signal: AbortSignal
   return { run, items: Object.entries(run.nodes).map(([node, view]) => ({ ...view, node })) };
 }
 
-export function Values({ store, run: now }: { store: RunStore; run: RunView }) {
+export default function Values({ store, run: now }: { store: RunStore; run: RunView }) {
   const text = words.run.values;
   const at = store.at.value;
   const again = at === undefined ? store.readings.value : 0;

@@ -59,7 +59,7 @@ export function Items({ trigger, turn, onAsk }: { trigger: Trigger; turn: string
         <p class="soft">{text.noneOf}</p>
       ) : (
         <div class="scroller" role="group" aria-labelledby="items-title" tabIndex={0}>
-          <table class="ops-table" aria-labelledby="items-title">
+          <table class="ops-table items-table" aria-labelledby="items-title">
             <thead>
               <tr>
                 <th scope="col" class="end">

@@ -106,12 +106,12 @@ function Body({ trigger, onAsk }: { trigger: Trigger; onAsk: (asking: Asking) =>
 
 function Buttons({ trigger, onAsk }: { trigger: Trigger; onAsk: (asking: Asking) => void }) {
   const verbs: readonly Verb[] = [
-    "delete",
-    ...(trigger.kind === "schedule" ? (["backfill"] as const) : []),
-    ...(whyNot("rewind", trigger) === undefined ? (["rewind"] as const) : []),
-    "test",
-    trigger.state === "paused" ? "resume" : "pause",
     "fire",
+    trigger.state === "paused" ? "resume" : "pause",
+    "test",
+    ...(whyNot("rewind", trigger) === undefined ? (["rewind"] as const) : []),
+    ...(trigger.kind === "schedule" ? (["backfill"] as const) : []),
+    "delete",
   ];
   const lacking = lacks("runs:operate");
   return (

@@ -143,7 +143,9 @@ function Queues({ queues }: { queues: Queue[] }) {
                 <Foreign text={one.queue} />
               </a>
             </td>
-            <td class={one.workers === 0 ? "number bad" : "number"}>{operators.workers.listeners(one.workers)}</td>
+            <td class={one.workers === 0 ? "number nowrap bad" : "number nowrap"}>
+              {operators.workers.listeners(one.workers)}
+            </td>
             <td>
               <Load running={one.running} slots={one.slots} />
             </td>

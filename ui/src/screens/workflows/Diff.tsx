@@ -104,7 +104,7 @@ export function ChangeList({ changes }: { changes: Changes }) {
             <ul>
               {names.map((one) => (
                 <li key={one}>
-                  <Foreign text={one} className="id" />
+                  <Foreign text={one.replace(" -> ", " → ")} className="id" />
                 </li>
               ))}
             </ul>

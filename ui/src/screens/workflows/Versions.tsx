@@ -35,7 +35,9 @@ export function Versions({ name }: { name: string }) {
               <th scope="col" class="wide-only">
                 {text.columns.by}
               </th>
-              <th scope="col">{text.columns.reason}</th>
+              <th scope="col" class="wide-only">
+                {text.columns.reason}
+              </th>
               <th scope="col" class="right">
                 {text.columns.open}
               </th>
@@ -60,7 +62,9 @@ export function Versions({ name }: { name: string }) {
                 <td class="wide-only">
                   <Foreign text={one.by} />
                 </td>
-                <td>{one.reason ? <Foreign text={one.reason} /> : <span class="soft">{words.noReason}</span>}</td>
+                <td class="wide-only">
+                  {one.reason ? <Foreign text={one.reason} /> : <span class="soft">{words.noReason}</span>}
+                </td>
                 <td class="right number">{number(open.get(one.version) ?? 0)}</td>
                 <td class="compare-cell">
                   <label class="check">

@@ -242,14 +242,18 @@ function RunsOf({ name }: { name: string }) {
   const columns = all.runs.columns;
   return (
     <>
-      <table class="plain-table">
+      <table class="plain-table own-runs">
         <thead>
           <tr>
             <th scope="col">{columns.state}</th>
             <th scope="col">{columns.id}</th>
-            <th scope="col">{words.version}</th>
+            <th scope="col" class="wide-only">
+              {words.version}
+            </th>
             <th scope="col">{columns.started}</th>
-            <th scope="col">{columns.duration}</th>
+            <th scope="col" class="wide-only">
+              {columns.duration}
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -258,16 +262,16 @@ function RunsOf({ name }: { name: string }) {
               <td>
                 <StateMark state={run.state} waiting={run.waiting} />
               </td>
-              <td>
-                <a href={href(`/runs/${encodeURIComponent(run.run_id)}`)}>
+              <td class="cut-id">
+                <a href={href(`/runs/${encodeURIComponent(run.run_id)}`)} aria-label={all.runs.open(run.run_id)}>
                   <Foreign text={run.run_id} className="id" />
                 </a>
               </td>
-              <td class="number">{run.version ? number(run.version) : all.runs.unregistered}</td>
+              <td class="number wide-only">{run.version ? number(run.version) : all.runs.unregistered}</td>
               <td>
                 <Moment at={run.started_at ?? run.created_at} />
               </td>
-              <td>
+              <td class="wide-only">
                 <Duration from={run.started_at} to={run.ended_at} />
               </td>
             </tr>

@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-IPRYB7QS.js";import"./chunk-HVV7W24F.js";import"./chunk-4PPRE4RA.js";import"./chunk-UC7AH37W.js";import"./chunk-H6QVVCUZ.js";import"./chunk-XQ75UBNN.js";import"./chunk-ONEQIMLO.js";import"./chunk-AQ75X3FM.js";import"./chunk-X7YOW5OO.js";export{c as ChangeList,b as default,a as marksOf};

@@ -1,1 +1,0 @@
-import{b as a,c as b}from"./chunk-PTCGO7FH.js";import"./chunk-RJWKHSGP.js";import"./chunk-SPK4YHRH.js";import"./chunk-XQ75UBNN.js";import"./chunk-AQ75X3FM.js";import"./chunk-X7YOW5OO.js";export{b as YourTurn,a as default};
