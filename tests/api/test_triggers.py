@@ -1,15 +1,19 @@
 """Triggers over HTTP: registered, read, fired, stopped and looked after (rules 45 to 50, 55 to 59)."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from perdure.access import Authenticator
 from perdure.access.keys import issue_key
+from perdure.api.trigger_metrics import TriggerMetrics
 from perdure.doctor import examine
 from perdure.kernel.commands import Delivered
 from perdure.kernel.values import Error
 from perdure.service.triggers import coming_moments
+from perdure.sources import Source, SourceFailed
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.engine.helpers import ended, transform, until_true, workflow
@@ -461,6 +465,37 @@ async def test_figures_say_what_triggers_hold(server):
     found = await figures()
     assert (found["perdure_trigger_waiting"], found["perdure_trigger_open"]) == (0, 0)
     assert found["perdure_trigger_poll_failures_total"] == 0
+    assert found["perdure_trigger_poll_age_seconds"] == 0
+
+
+class _Silent(Source, name="silent"):
+    """Has nothing, or cannot be asked."""
+
+    def poll(self, cursor):
+        raise SourceFailed("the depot does not answer")
+
+
+async def test_figures_say_how_old_the_oldest_poll_is_and_how_many_failed(server):
+    await server.ok("/triggers", {"name": "own", "workflow": "report", "poll": {"type": "silent", "every": "1s"}})
+
+    async def figures():
+        lines = (await server.client.get("/metrics")).text.splitlines()
+        return {line.split()[0]: float(line.split()[1]) for line in lines if line.startswith("perdure_trigger_poll")}
+
+    async def failed_and_asked_again():
+        found = await figures()
+        return found["perdure_trigger_poll_failures_total"] > 0 and found["perdure_trigger_poll_age_seconds"] > 0
+
+    await until_true(failed_and_asked_again, "a poll has failed, and the next one is out")
+    await server.ok("/triggers/own", method="DELETE")
+    assert (await figures())["perdure_trigger_poll_age_seconds"] == 0
+
+
+def test_the_figures_of_triggers_are_in_the_reference():
+    registry = CollectorRegistry()
+    TriggerMetrics(registry)
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "triggers.md").read_text()
+    assert [one.name for one in registry.collect() if one.name not in page] == []
 
 
 @attack("X19", "a key that may operate runs and start none starts one by a trigger")

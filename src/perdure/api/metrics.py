@@ -73,6 +73,8 @@ class Metrics:
                 self._triggers.heard(state, event)
             if event.type in _ENDS:
                 self._ended[event.type].inc()
+        if state.triggers:
+            self._triggers.follow(state)
 
     def answered(self, method: str, template: str, status: int, seconds: float) -> None:
         """Count an answer of the endpoint with this method and this template of its path."""
@@ -99,5 +101,7 @@ class Metrics:
         worker = self._engine.worker
         self._running.set(0 if worker is None else len(worker.running))
         coordinator = self._engine.coordinator
-        self._triggers.sum_up(lambda run_id: coordinator is not None and coordinator.share.holds(run_id))
+        self._triggers.sum_up(
+            lambda run_id: coordinator is not None and coordinator.share.holds(run_id), self._engine.clock.now()
+        )
         return generate_latest(self._registry)

@@ -5,12 +5,14 @@ Labels are closed: kinds of sources and reasons, no names of triggers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from perdure.kernel import events as e
+from perdure.kernel.receivers import OUT, find_receiver
 from perdure.kernel.state import State
 from perdure.kernel.trigger_events import SkipReason
 from perdure.model.trigger_sources import READERS
@@ -32,8 +34,13 @@ class TriggerMetrics:
         self._failures = Counter("perdure_trigger_poll_failures", "Polls of sources that failed", registry=registry)
         self._waiting = Gauge("perdure_trigger_waiting", "Items that wait for their runs", registry=registry)
         self._open = Gauge("perdure_trigger_open", "Runs of triggers that are open", registry=registry)
-        self._held: dict[str, tuple[int, int]] = {}
-        """By trigger that this process has decided on: how many items wait, and how many runs are open."""
+        self._age = Gauge(
+            "perdure_trigger_poll_age_seconds",
+            "Since the oldest poll was asked for that has not come back; one of an idle source comes back after an hour",
+            registry=registry,
+        )
+        self._held: dict[str, tuple[int, int, float]] = {}
+        """By run that this process has decided on: how many items wait, how many runs are open, and since when its oldest poll is out."""
         self._late = Histogram(
             "perdure_trigger_lateness_seconds",
             "From a moment of a schedule, without its jitter, until it was received",
@@ -41,19 +48,26 @@ class TriggerMetrics:
             registry=registry,
         )
 
-    def sum_up(self, holds: Callable[[str], bool]) -> None:
+    def sum_up(self, holds: Callable[[str], bool], now: float) -> None:
         """Count what triggers hold that this process decides for; those that another one has taken over are forgotten."""
         self._held = {name: held for name, held in self._held.items() if holds(name)}
-        self._waiting.set(sum(waiting for waiting, _ in self._held.values()))
-        self._open.set(sum(opened for _, opened in self._held.values()))
+        self._waiting.set(sum(waiting for waiting, _, _ in self._held.values()))
+        self._open.set(sum(opened for _, opened, _ in self._held.values()))
+        begun = min((begun for _, _, begun in self._held.values()), default=math.inf)
+        self._age.set(0.0 if begun == math.inf else max(0.0, now - begun))
 
-    def heard(self, state: State, event: Any) -> None:
-        boxes = () if state.terminal else tuple(state.triggers.values())
-        held = (sum(len(box.waiting) for box in boxes), sum(len(box.open) for box in boxes))
-        if any(held):
-            self._held[state.run_id] = held
+    def follow(self, state: State) -> None:
+        """Note what a run with triggers holds now."""
+        boxes = {} if state.terminal else state.triggers
+        held = (sum(len(box.waiting) for box in boxes.values()), sum(len(box.open) for box in boxes.values()))
+        polls = [find_receiver(state, node) for node, box in boxes.items() if box.source]
+        begun = [one.scheduled_at for one in polls if one is not None and one.state in OUT]
+        if any(held) or begun:
+            self._held[state.run_id] = (*held, min(begun, default=math.inf))
         else:
             self._held.pop(state.run_id, None)
+
+    def heard(self, state: State, event: Any) -> None:
         if isinstance(event, e.NodeRetrying):
             self._failures.inc()
         elif isinstance(event, e.TriggerReceived):
