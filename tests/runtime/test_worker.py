@@ -313,7 +313,8 @@ async def test_tasks_beyond_the_slots_wait_also_where_each_is_offered():
     assert began == [f"n{number}" for number in range(5)]
 
 
-async def test_an_attempt_that_is_told_to_end_before_it_begins_is_reported_and_leaves_its_slot():
+@pytest.mark.parametrize("by", ["the worker", "whoever"])
+async def test_an_attempt_that_is_cancelled_before_it_begins_is_reported_and_leaves_its_slot(by):
     async def handler(config, ctx):
         raise AssertionError("it was to begin never")
 
@@ -321,8 +322,10 @@ async def test_an_attempt_that_is_told_to_end_before_it_begins_is_reported_and_l
         await wait_until(lambda: h.transport._claims, "the worker claims")  # type: ignore[attr-defined]
         await h.publish(make_task("n"))
         (attempt,) = h.worker._running.values()
-        assert not attempt.entered
-        h.worker._end(attempt, "cancelled")
+        if by == "the worker":
+            h.worker._end(attempt, "cancelled")
+        else:
+            attempt.handle.cancel()
         result = await h.result()
-        assert (result.kind, result.code, result.not_done) == ("failed", "cancelled", True)
+        assert (result.kind, result.code) == ("failed", "cancelled" if by == "the worker" else "error")
         await wait_until(lambda: h.worker.free_slots == 1, "the slot is free again")

@@ -6,6 +6,7 @@ This file owns what is known of an attempt inside the worker. It must not know s
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Literal
 
 from perdure.blobs import INLINE_BYTES
@@ -34,13 +35,13 @@ class Attempt:
         "ask",
         "checkpoints",
         "ending",
-        "entered",
         "files",
         "flowed",
         "handle",
         "inflows",
         "kept",
         "last_heartbeat",
+        "leave",
         "left",
         "opened",
         "outflow",
@@ -64,8 +65,8 @@ class Attempt:
         self.task_id = task.task_id
         self.slot = slot
         self.handle: asyncio.Task[None]
-        self.entered = False
-        """Whether its asyncio task has begun."""
+        self.leave: Callable[[asyncio.Task[None]], None]
+        """Called if its asyncio task is done before it has begun."""
         self.left = False
         """Whether its asyncio task is done, or about to be."""
         self.started: float | None = None

@@ -361,11 +361,14 @@ class Worker:
         self._running[attempt.task_id] = attempt
         # Not in a task group, which would wait for a handler that ignores its cancellation.
         attempt.handle = self._loop.create_task(self._work(attempt))
+        attempt.leave = partial(self._leave, attempt)
+        attempt.handle.add_done_callback(attempt.leave)  # whoever cancels it before it begins
 
     async def _work(self, attempt: Attempt) -> None:
         """Execute an attempt, report its result and free its slot: at once, and not a turn of the loop later, when the
         task is done."""
-        attempt.entered = True
+        attempt.handle.remove_done_callback(attempt.leave)  # from here on it leaves by itself, a turn earlier
+        del attempt.leave
         try:
             result = await self._execution.execute(attempt)
             if not attempt.reported and not self._dropping:
@@ -438,18 +441,13 @@ class Worker:
         if attempt.unwind_by is None:  # told again by the next beat, a handler is not interrupted in its clean-up
             attempt.unwind_by = self._clock.monotonic() + self._unwind_seconds
             self._watch.add(attempt)
-            self._cancel(attempt)
-
-    def _cancel(self, attempt: Attempt) -> None:
-        if not attempt.entered:  # then it never will be, and does not leave by itself
-            attempt.handle.add_done_callback(partial(self._leave, attempt))
-        attempt.handle.cancel()
+            attempt.handle.cancel()
 
     def _drop(self) -> None:
         """Cancel what still runs; its results are not reported."""
         self._dropping = True
         for attempt in self._running.values():
-            self._cancel(attempt)
+            attempt.handle.cancel()
 
     async def _wait_until_ended(self, seconds: float) -> bool:
         if not self._running:
