@@ -15,7 +15,19 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "perdure"
 LONGEST_FILE = 600
 
-PORTS = {"records", "purses", "journal", "topic_log", "archive", "leases", "limits", "transport", "blobs", "streams"}
+PORTS = {
+    "records",
+    "purses",
+    "journal",
+    "topic_log",
+    "archive",
+    "agent_entries",
+    "leases",
+    "limits",
+    "transport",
+    "blobs",
+    "streams",
+}
 ADAPTERS = {"journals", "transports", "blob_stores"}
 BASE = {"errors", "clock", "budget", "model", "plain", "plain_text", "tempo", "capacity", "spelling"}
 MIDDLE = {
@@ -68,7 +80,8 @@ ALLOWED: dict[str, set[str]] = {
     "egress": {"errors", "settings", "plain_text"},  # what may be called is a setting of the process
     "records": BASE,  # runs and pages, of which journal and archive speak
     "purses": BASE,
-    "archive": BASE | {"records", "purses"},
+    "agent_entries": {"records"},
+    "archive": BASE | {"records", "purses", "agent_entries"},
     "leases": BASE,
     "topic_log": BASE | {"records"},
     "journal": BASE | {"kernel", "records", "purses", "archive", "leases", "topic_log"},  # what a journal comes with

@@ -43,6 +43,7 @@ def test_defaults_are_the_documented_ones():
         "partitions": 256,
         "retention_days": 30,
         "event_days": 7,
+        "session_days": 90,
         "max_events": 1_000_000,
         "triggers": True,
         "secrets_file": "",

@@ -30,6 +30,7 @@ WHOLE = {
     "list_queues": "as workers: each has one at least",
     "list_claims": "a worker's, and its script gives MOST_CLAIMS at most",
     "budgets.list": "a tenant may have MOST_BUDGETS of them",
+    "tools.list": "a tenant has MOST of them at most, and a reader wants the best of all",
     "saved_views.list": "an owner may have MOST of them, and a tenant as many",
 }
 """Lists that are given whole, with the reason."""
@@ -269,6 +270,7 @@ EQUAL_NAMES = {
     "search": "looking things up: those of the system, and the node type",
     "schema": "the shape of what is stored; in `cli` a file is named like its command",
     "sessions": OPERATIONS,
+    "tools": OPERATIONS,
     "statements": ADAPTER,
     "system": OPERATIONS,
     "threads": "a pool of threads",

@@ -30,6 +30,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from perdure.agent_entries import AgentEntries
 from perdure.errors import PerdureError
 from perdure.purses import BudgetKeeper
 from perdure.records import LedgerSum, Page, RunRecord
@@ -351,7 +352,7 @@ def cut_message(message: str) -> bytes:
 # -- the port ----------------------------------------------------------------------------------------------------------
 
 
-class Archive(BudgetKeeper, Protocol):
+class Archive(AgentEntries, BudgetKeeper, Protocol):
     """The port of an archive, used as `journal.archive` from the event loop that opened its journal."""
 
     # workflow versions

@@ -56,7 +56,7 @@ from perdure.runtime.notifier import Notifier
 from perdure.runtime.parts import Parts
 from perdure.runtime.patience import first_of, insist
 from perdure.runtime.poll_handler import PollHandler
-from perdure.runtime.pruner import DAY, Pruner
+from perdure.runtime.pruner import DAY, DAYS, Pruner
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.runs import Runs
 from perdure.runtime.server_time import ServerTime
@@ -450,7 +450,7 @@ class Engine:
         """Start the parts that find lost work, prune what is past its time, and send notifications."""
         assert self.coordinator is not None
         if self.archive is not None:
-            days = {"retention_days": self.settings.retention_days, "event_days": self.settings.event_days}
+            days = {name: getattr(self.settings, name) for name in DAYS}
             pruner = Pruner(self.journal, self.archive, self.clock, **days)
             self.parts.spawn("pruner", pruner.run())
             if self.vault is not None:

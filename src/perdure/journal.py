@@ -53,6 +53,7 @@ from perdure.kernel.run_ids import root_of
 from perdure.leases import Leases
 from perdure.purses import PurseReader
 from perdure.records import TRIGGER_WORKFLOW as TRIGGER_WORKFLOW  # noqa: PLC0414  a word of this port
+from perdure.records import AgentEntry as AgentEntry  # noqa: PLC0414  a word of this port
 from perdure.records import LedgerRow as LedgerRow  # noqa: PLC0414  a word of this port
 from perdure.records import Occurrence as Occurrence  # noqa: PLC0414  a word of this port
 from perdure.records import Page as Page  # noqa: PLC0414  a word of this port
@@ -203,6 +204,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ids of notices to this run that this commit has taken in; they are deleted."""
     ledger: tuple[LedgerRow, ...] = ()
     """What the run has used since its commit before, added up in the same transaction (B2)."""
+    entries: tuple[AgentEntry, ...] = ()
+    """What the agents that it completes leave for later runs. What is there already stays."""
     command_answers: tuple[tuple[str, bytes], ...] = ()
     """(command id, answer)."""
     idempotency: IdempotencyKey | None = None

@@ -6,7 +6,7 @@ archive.
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -129,6 +129,35 @@ class LedgerSum(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: int = 0
     unsettled_calls: int = 0
     unsettled_usd: int = 0
+
+
+class AgentEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent leaves for later runs. What has the same place is the same entry, and the first stands."""
+
+    tenant: str
+    space: Literal["session", "note", "shape", "tool"]
+    """A turn of a session, a note that an agent made there, a pipeline that it ran, a tool of the registry."""
+    name: str
+    """Of the session, of the pipeline's shape, of the tool."""
+    place: str
+    """Unique under its name. Places sort as they came."""
+    owner: str = ""
+    """Who started the run."""
+    run_id: str = ""
+    at: float
+    body: bytes
+
+
+class EntryName(msgspec.Struct, frozen=True):
+    """What there is under one name."""
+
+    name: str
+    count: int
+    first_at: float
+    last_at: float
+    owner: str
+    last_owner: str
+    """The first and the last of those who own them, by name."""
 
 
 class Topic(msgspec.Struct, frozen=True):

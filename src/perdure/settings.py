@@ -101,6 +101,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     event_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 7
     """How long events are kept, and their ids are known."""
+    session_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 90
+    """How long turns and notes of sessions of agents are kept, and pipelines that may become tools."""
 
     max_events: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1_000_000
     """How many events of a tenant are kept. Of more, the oldest that no trigger has still to read are forgotten; if there are none, no event is taken."""

@@ -108,13 +108,12 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
 
     type: str
     function: str = ""
-    """The registered function the task calls: only workers that registered it get the task. As `module:name`, used
-    where some workers are known to lack it, the others get it. Empty: having the node type is enough."""
+    """The registered function it calls: only workers that registered it get it. As `module:name`, those that do not lack it."""
     config: Any = None
     inputs: dict[str, Any] = {}
     """The outputs of the edges that were taken, by node."""
     tries: int = 0
-    """The number of the attempt as people count it, where that is another one than `attempt`, the fence (rule 2)."""
+    """The number of the attempt as people count it, if another than `attempt`, the fence (rule 2)."""
     idempotency_key: str
     checkpoint: Any = None
     begun: tuple[str, ...] = ()
@@ -124,7 +123,8 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     routes: tuple[str, ...] = ()
     """The nodes that the handler may choose, where its branch is `agent_driven`."""
     label: str = ""
-    """How far what the config was made of is to be believed, and whether it is private; for agents."""
+    """How far what the config was made of is to be believed, and how private it is; for agents."""
+    memory: dict[str, Any] = {}  # what earlier runs left, for agents
     asked: dict[str, str] = {}
     """The steps in the checkpoint, and perhaps more, that are asks: the hash of what was asked, by name."""
     queue: str = "default"

@@ -304,7 +304,8 @@ def problems(*entries: Any, **more: Any) -> list[str]:
     [
         ("patch_workflow", "needs the types that it may add"),
         ({"patch_workflow": {"palette": ["human"]}}, "palette"),
-        ({"search_tools": {"allow": ["x"]}}, "allow"),
+        ({"search_tools": {"alow": ["x"]}}, "alow"),
+        ("recall", "add 'session: KEY'"),
         ({"function": "crm:use_tool", "effect": "read"}, "give this one another 'name'"),
         ({"execute_pipeline": {"origins": ["https://a.example/x"]}}, "is no origin"),
         ({"execute_pipeline": {"origin": []}}, "unknown key 'origin'"),
@@ -339,6 +340,6 @@ def test_tools_that_cannot_be_used_are_refused_before_anything_runs(entry, words
 def test_other_mistakes_of_a_config_are_found_too():
     twice = {"function": "crm:lookup", "effect": "read"}
     assert any("two tools are called 'lookup'" in one for one in problems(twice, twice))
-    assert any("sessions are not built yet" in one for one in problems(session="{{ inputs.who }}"))
+    assert problems(session={"shared": True})
     assert any("a secret is shown to no model" in one for one in problems(prompt="{{ secrets.KEY }}"))
     assert any("a secret is shown to no model" in one for one in problems(instructions="{{ secrets.KEY }}"))

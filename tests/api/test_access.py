@@ -9,6 +9,7 @@ import pytest
 
 from perdure.access import PERMISSIONS, Authenticator, Failures, Permission, RateLimiter, Role
 from perdure.access.keys import issue_key
+from perdure.journal import AgentEntry
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import bearer, serving
 from tests.api.test_people import asking, parked, pending
@@ -150,7 +151,7 @@ async def test_a_role_that_is_none_may_nothing(server):
 async def furnish(server):
     """Something of every kind in the tenant acme, with the canary in it."""
     headers = bearer()
-    orders = workflow(transform("a", CANARY), name=f"{CANARY}-orders", description=CANARY)
+    orders = workflow(transform("a", CANARY), name=f"{CANARY}-orders", description=CANARY, expose={"tool": True})
     for value in (CANARY, CANARY + "2"):
         orders["nodes"][0]["config"]["value"] = value
         await server.ok("/workflows", orders, headers=headers, params={"reason": CANARY})
@@ -175,6 +176,11 @@ async def furnish(server):
         server.engine.journal.archive, server.engine.clock, tenant="acme", name=CANARY, roles=("admin",), by="ann"
     )
     own = {"Origin": server.url, "X-Perdure-Request": "1", "User-Agent": CANARY}
+    turn = {"asked": CANARY, "said": CANARY, "label": "user,public"}
+    told = AgentEntry(
+        tenant="acme", space="session", name=f"{CANARY}/ask/{CANARY}", place="1", at=1.0, body=json.dumps(turn).encode()
+    )
+    await server.engine.journal.archive.save_entry(told)
     credential = headers["Authorization"].removeprefix("Bearer ")
     assert (await server.post("/session", {"credential": credential}, headers=own)).status_code == 204
     server.client.cookies.clear()
@@ -186,6 +192,8 @@ async def furnish(server):
         "node": "ask",
         "name": f"{CANARY}-orders",
         "alias": CANARY,
+        "workflow": CANARY,
+        "key": CANARY,
         "approval_id": approval["approval_id"],
         "scope": f"workflow:{CANARY}-orders",
         "dead_letter_id": dead["dead_letter_id"],

@@ -132,7 +132,12 @@ async def prune(server, *, days, retention_days):
 
     clock: Any = Later
     return await Pruner(
-        server.engine.journal, server.engine.archive, clock, retention_days=retention_days, event_days=7
+        server.engine.journal,
+        server.engine.archive,
+        clock,
+        retention_days=retention_days,
+        event_days=7,
+        session_days=90,
     ).prune()
 
 

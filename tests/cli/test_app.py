@@ -213,7 +213,7 @@ def test_schedules_has_the_commands_of_triggers():
     assert {name for name, command in own.items() if others[name] is not command} == {"list"}
 
 
-UNTIL_STOPPED = {"dev", "serve", "worker", "llm-server", "mcp"}
+UNTIL_STOPPED = {"chat", "dev", "serve", "worker", "llm-server", "mcp"}
 """They print no result."""
 WITH_SERVER = {
     "validate",
@@ -234,13 +234,14 @@ WITH_SERVER = {
     "blobs",
     "node-types",
     "mcp",
+    "tools",
+    "sessions",
+    "chat",
 }
 """They work through a server too; the rest is for whoever has the database, or needs neither."""
 WITHOUT_DATABASE = {
     "models list",
     "models test",
-    "tools list",
-    "tools pin",
     "mcp",
     "llm-server",
     "schema",

@@ -27,6 +27,7 @@ from perdure.client import (
     saved_views,
     sessions,
     system,
+    tools,
     triggers,
     workflows,
 )
@@ -64,6 +65,7 @@ def described():
         saved_views,
         sessions,
         audit,
+        tools,
         system,
         triggers,
         events,
@@ -187,6 +189,8 @@ def test_both_clients_offer_the_same():
         "system",
         "keys",
         "saved_views",
+        "tools",
+        "agent_sessions",
         "sessions",
         "audit",
     }

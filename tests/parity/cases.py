@@ -436,6 +436,42 @@ def budgets_delete(world):
         assert CliRunner().invoke(app, ["budgets", "delete", "workflow:gone", *side]).exit_code == 0
 
 
+def tools_list(world):
+    world.compare("tools", "list", "-q", "nothing")
+
+
+def tools_show(world):
+    world.compare("tools", "show", "nothing", code=1)
+
+
+def tools_promote(world):
+    world.compare("tools", "promote", "nothing", "--alone", code=1)
+
+
+def tools_retire(world):
+    world.compare("tools", "retire", "nothing", code=1)
+
+
+def tools_pin(world):
+    world.compare("tools", "pin", "nothing", code=1)
+
+
+def sessions_list(world):
+    assert world.compare("sessions", "list", "--key", "nobody")["items"] == []
+
+
+def sessions_show(world):
+    world.compare("sessions", "show", "orders", "agent", "nobody", code=1)
+
+
+def sessions_delete(world):
+    world.compare("sessions", "delete", "orders", "agent", "nobody", code=1)
+
+
+def chat(world):
+    world.compare("chat", "nothing.yaml", code=2)
+
+
 # -- triggers ----------------------------------------------------------------------------------------------------------
 
 MOVED = ("trigger_id", "run_id", "next_at", "last_at", "spec", "cursor", "waiting", "open", "failures")
@@ -563,6 +599,17 @@ CASES = (
     *(dlq_list, dlq_show, dlq_requeue, dlq_discard, workflows_list, workflows_show, workflows_versions),
     *(workflows_push, workflows_patch, workflows_alias, blobs_put, blobs_get, blobs_stat, keys_create, keys_list),
     *(assets_list, assets_put, assets_get, assets_delete, assets_promote),
+    *(
+        tools_list,
+        tools_show,
+        tools_promote,
+        tools_retire,
+        tools_pin,
+        sessions_list,
+        sessions_show,
+        sessions_delete,
+        chat,
+    ),
     *(keys_revoke, audit_list, audit_verify, run, graph, validate, node_types, cost),
     *TRIGGERS,
 )

@@ -128,6 +128,17 @@ async def _delete_asset(on, name):
     return await on.assets.delete(name, version)
 
 
+async def _then(first, then):
+    return await then(await first)
+
+
+async def _tool(on, name):
+    if name != NOWHERE:
+        nodes = [{"id": "a", "type": "output"}]
+        await on.workflows.register({"name": name, "expose": {"tool": True}, "nodes": nodes})
+    return name
+
+
 async def _get_view(on, name):
     if name != NOWHERE:
         await on.saved_views.save(name, "state=failed")
@@ -355,6 +366,14 @@ OPERATIONS = {
     "saved_views.list": named("", lambda on, _: on.saved_views.list(), apart=("items",)),
     "saved_views.get": named("late", _get_view, apart=("saved_at", "saved_by")),
     "saved_views.delete": named("later", _delete_view, apart=("saved_at", "saved_by")),
+    "tools.list": named("", lambda on, _: on.tools.list(state="candidate")),
+    "tools.get": named("found", lambda on, name: _then(_tool(on, name), on.tools.get), apart=("at", "by")),
+    "tools.promote": named("live", lambda on, name: _then(_tool(on, name), on.tools.promote), apart=("at", "by")),
+    "tools.retire": named("retired", lambda on, name: _then(_tool(on, name), on.tools.retire), apart=("at", "by")),
+    "tools.pin": named("pinned", lambda on, name: _then(_tool(on, name), on.tools.pin), apart=("at", "by")),
+    "agent_sessions.list": named("", lambda on, _: on.agent_sessions.list(key="nobody")),
+    "agent_sessions.get": named("gone", lambda on, name: on.agent_sessions.get("orders", "agent", name)),
+    "agent_sessions.delete": named("gone", lambda on, name: on.agent_sessions.delete("orders", "agent", name)),
     "sessions.list": named("", lambda on, _: on.sessions.list()),
     "sessions.end": named("gone", lambda on, name: on.sessions.end(name)),
     "runs.bulk": named("", lambda on, _: on.runs.bulk("cancel", where={"workflow": "nowhere"}, expected=0)),

@@ -27,6 +27,8 @@ def world(tmp_path_factory):
 REFUSED = {
     "assets.promote": "no node of the runs that are compared gives an asset: `tests/blobs/test_promoted.py`",
     "runs.tell": "no node of the runs that are compared is an agent: `tests/agents/test_mail.py`",
+    "agent_sessions.get": "no run here leaves a session: `tests/agents/test_sessions.py`",
+    "agent_sessions.delete": "as to read one",
     "sessions.end": "only a browser has a session: `tests/api/test_sessions.py`",
     "runs.chunks": "no node of the runs that are compared yields: `tests/api/test_chunks.py`",
 }

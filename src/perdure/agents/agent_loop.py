@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from perdure.agents.left_behind import NOTE, SHAPE, TURN, short
 from perdure.agents.tool_calls import Policies, ToolCalls
 from perdure.agents.transcript import (
     SAME_MOST,
@@ -66,6 +68,24 @@ class Agent:
 
     async def run(self) -> Answer:
         """Take turns until there is an answer. Raises Failure."""
+        answer = await self._converse()
+        await self._leave(answer)
+        return answer
+
+    async def _leave(self, answer: Answer) -> None:
+        """Keep what later runs find of this one. Nothing of a node whose results are sealed is shown to others."""
+        if self._ctx.is_sealing:
+            return
+        plan, label = self._plan, str(self._transcript.label)
+        left: dict[str, Any] = {f"{SHAPE}{name}": use for name, use in self._calls.shapes.items()}
+        if plan.session:
+            turn = msgspec.structs.replace(plan.turn, said=short(answer.text), label=label)
+            left |= {f"{NOTE}{id}/{plan.session}": note for id, note in self._calls.notes.items()}
+            left[f"{TURN}{plan.session}"] = turn
+        for name, value in left.items():
+            await self._ctx.step(name, partial(msgspec.to_builtins, value))
+
+    async def _converse(self) -> Answer:
         turn, denials = 0, 0
         letters = read_letters({name: self._ctx.find_step(name) for name in self._ctx.list_steps("mail/")})
         while True:

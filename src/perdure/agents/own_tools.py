@@ -6,6 +6,7 @@
     patch_workflow       more nodes for the run, after the agent
     search_tools         which of the agent's tools fit a few words; comes with `use_tool`, which calls one of them
     openapi_action       an operation of an HTTP API that the operator's file names
+    remember, recall     notes of the session
     read_handle          a part of a value that was too large to be shown; comes with `execute_pipeline` and `openapi_action`
 
 `bind` makes of a call the tool it really is and what that is given: what a call may do depends on its arguments. It makes no call.
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 
 from perdure.agents.openapi_tool import bind_openapi, find_misuse_of_api, read_openapi
+from perdure.agents.pipeline_shapes import fill
 from perdure.agents.run_patches import MOST_NODES, NODES, PATCH, TYPES, Palette, find_bad_operations, read_url
 from perdure.agents.tool import EFFECTS, Effect, Tool
 from perdure.expressions.python_code import check as check_code
@@ -28,9 +30,10 @@ from perdure.plain_text import cut
 
 ASK_HUMAN, DELEGATE, PIPELINE, READ_HANDLE = "ask_human", "delegate_to_agent", "execute_pipeline", "read_handle"
 SEARCH, USE, OPENAPI = "search_tools", "use_tool", "openapi_action"
-OWN = (ASK_HUMAN, DELEGATE, PIPELINE, PATCH, SEARCH, OPENAPI)
+REMEMBER, RECALL = "remember", "recall"
+OWN = (ASK_HUMAN, DELEGATE, PIPELINE, PATCH, SEARCH, OPENAPI, REMEMBER, RECALL)
 """The tools that a config names; ..."""
-BY_ITSELF = {"pipeline": READ_HANDLE, "search_tools": USE, "openapi": READ_HANDLE}
+BY_ITSELF = {"pipeline": READ_HANDLE, "promoted": READ_HANDLE, "search_tools": USE, "openapi": READ_HANDLE}
 """... and those that come with them, by the kind."""
 CODE = "code_interpreter"
 MOST_DELEGATIONS = {"turn": 8, "agent": 64}
@@ -114,7 +117,21 @@ CONFIGS: dict[str, Any] = {
         },
         "additionalProperties": False,
     },
-    SEARCH: {"type": ["object", "null"], "properties": {}, "additionalProperties": False},
+    SEARCH: {
+        "type": ["object", "null"],
+        "properties": {
+            "allow": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 50,
+                "items": {"type": "string", "minLength": 1, "maxLength": 100},
+                "description": "which tools of the tenant's registry are found, with *; none without it",
+            }
+        },
+        "additionalProperties": False,
+    },
+    REMEMBER: {"type": ["object", "null"], "properties": {"approve": _APPROVE}, "additionalProperties": False},
+    RECALL: {"type": ["object", "null"], "properties": {}, "additionalProperties": False},
     OPENAPI: {
         "type": "object",
         "required": ["profiles"],
@@ -146,6 +163,15 @@ _USE = {
     "type": "object",
     "required": ["name", "arguments"],
     "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 64}, "arguments": {"type": "object"}},
+    "additionalProperties": False,
+}
+_NOTE = {
+    "type": "object",
+    "required": ["text"],
+    "properties": {
+        "text": {"type": "string", "minLength": 1, "maxLength": 2_000},
+        "key": {"type": "string", "minLength": 1, "maxLength": 100},
+    },
     "additionalProperties": False,
 }
 _QUESTION = {
@@ -262,7 +288,15 @@ def read_own(name: str, given: dict[str, Any], palette: Palette | None = None) -
         return Tool(name=name, kind="patch", description=_patching(found), schema=_PATCH, **about, **more)
     if name == SEARCH:
         told = f"Finds tools by what they do. Call one that was found with {USE}."
-        return Tool(name=name, kind="search_tools", description=told, schema=_WORDS, returns=TRUSTED)
+        allow = tuple(given.get("allow") or ())
+        return Tool(name=name, kind="search_tools", description=told, schema=_WORDS, returns=TRUSTED, allow=allow)
+    if name == REMEMBER:
+        told = "Keeps a note for later runs of this session; one with the same key takes its place."
+        about = {"effect": "write", "idempotent": True, "widens": True, "returns": TRUSTED}
+        return Tool(name=name, kind="remember", description=told, schema=_NOTE, **about, **more)
+    if name == RECALL:
+        told = "Finds notes of this session by their words."
+        return Tool(name=name, kind="recall", description=told, schema=_WORDS, returns=TRUSTED)
     if name == USE:
         told = f"Calls a tool that {SEARCH} has found, with the arguments that its parameters ask for."
         return Tool(name=name, kind="use_tool", description=told, schema=_USE, returns=TRUSTED)
@@ -346,6 +380,8 @@ def find_misuse(tool: Tool, arguments: dict[str, Any]) -> str | None:
         return "it calls another tool"
     if tool.kind == "pipeline":
         return _find_bad_step(tool, arguments["pipeline"])
+    if tool.kind == "promoted":
+        return _find_bad_step(tool, fill(list(tool.steps), arguments))
     return find_misuse_of_api(tool, arguments) if tool.kind == "openapi" else None
 
 
@@ -372,13 +408,15 @@ def bind(tool: Tool, arguments: Any) -> tuple[Tool, Any]:
     """The tool that a call comes to, and what it is given. The arguments fit."""
     if tool.kind == "delegate":
         return _bind_delegation(tool, arguments)
-    if tool.kind == "pipeline":
-        steps = [_settled(step) for step in arguments["pipeline"]]
+    if tool.kind in ("pipeline", "promoted"):
+        pipeline = fill(list(tool.steps), arguments) if tool.kind == "promoted" else arguments["pipeline"]
+        steps = [_settled(step) for step in pipeline]
         methods = {str(step.get("method", "GET")).upper() for step in steps if step["step"] == "http_request"}
         given = {"pipeline": steps, "input": arguments.get("input")}
         if not methods:
-            return msgspec.structs.replace(tool, effect="read", returns=USER), given
-        return msgspec.structs.replace(tool, effect="send", idempotent=methods <= set(_SAFE)), given
+            return msgspec.structs.replace(tool, kind="pipeline", effect="read", returns=USER), given
+        about: dict[str, Any] = {"kind": "pipeline", "effect": "send", "idempotent": methods <= set(_SAFE)}
+        return msgspec.structs.replace(tool, **about), given
     return bind_openapi(tool, arguments) if tool.kind == "openapi" else (tool, arguments)
 
 

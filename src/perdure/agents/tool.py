@@ -26,6 +26,9 @@ Kind = Literal[
     "use_tool",
     "openapi",
     "mcp",
+    "promoted",
+    "remember",
+    "recall",
 ]
 _ASKED = ("workflow", "ask_human", "patch")
 
@@ -65,6 +68,10 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether a call may do more than the agent itself."""
     palette: Palette | None = None
     """What it may add to the run."""
+    steps: tuple[dict[str, Any], ...] = ()
+    """Of a pipeline of the registry, with `{$param: name}` where arguments go."""
+    allow: tuple[str, ...] = ()
+    """Which tools of the registry are found besides those of the agent."""
 
     @property
     def is_once(self) -> bool:

@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 
+from perdure.agents.agent_session import RECALLED, Note, recall
 from perdure.agents.call_guard import LARGEST_SHOWN, Ruling, Wish, decide, hash_of
 from perdure.agents.mcp_client import call_tool
 from perdure.agents.openapi_calls import call_operation, without_secrets
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
 from perdure.agents.patch_guard import list_wishes, strictest
+from perdure.agents.pipeline_shapes import Use, lift
 from perdure.agents.tool import Tool
 from perdure.agents.tool_search import LIMIT, search_tools
 from perdure.agents.tool_view import PipelineView, ToolView
@@ -50,6 +52,8 @@ from perdure.threads import aside
 Policies = tuple[Sequence[Policy], Sequence[Policy]]
 """Those of the operator, and those of the workflow."""
 LARGEST_ARGUMENTS = 64 * 1024
+MOST_SHAPES = 20
+"""How many pipelines of one agent are looked at to become tools."""
 _GROUP = LARGEST_ASKS // 2
 """So many bytes are asked for at once; of more, the others when these are answered."""
 _SAID = 1_000
@@ -79,6 +83,10 @@ class ToolCalls:
         self._policies = policies
         self._places = asyncio.Semaphore(plan.parallel)
         self._has_handles = any(tool.kind == "read_handle" for tool in plan.tools)
+        self.notes: dict[str, Note] = {}
+        """Those that were made, by the call."""
+        self.shapes: dict[str, Use] = {}
+        """The pipelines that were run, by their shape."""
 
     async def make(self, turn: str, calls: Sequence[Call], transcript: Transcript, said: str) -> list[Made]:
         """What the calls of a turn gave, in their order. Raises Failure."""
@@ -102,7 +110,21 @@ class ToolCalls:
         steps = _KeptSteps(self._ctx)
         made = [await aside(self._ctx.tenant, made_of, id, call, tool, one, steps) for id, call, tool, one in wishes]
         self._look_for_ends(tools, made)
+        await aside(self._ctx.tenant, self._collect, tools, made, transcript)
         return made
+
+    def _collect(self, tools: Sequence[Tool | None], made: Sequence[Made], transcript: Transcript) -> None:
+        """Note what the calls leave for later runs. It may take time."""
+        for tool, one in zip(tools, made, strict=True):
+            if tool is None or one.failed or one.denied:
+                continue
+            if tool.kind == "remember":
+                given = one.arguments
+                self.notes[one.id] = Note(given["text"], str(transcript.label), given.get("key", ""))
+            elif tool.kind == "pipeline" and len(self.shapes) < MOST_SHAPES:
+                use = lift(one.arguments.get("pipeline"))
+                if use is not None:
+                    self.shapes.setdefault(use.hash, use)
 
     # -- judging -------------------------------------------------------------------------------------------------------
 
@@ -352,6 +374,8 @@ class ToolCalls:
     async def _call(self, bound: Bound, key: str) -> dict[str, Any]:
         """What the call gave, as it is kept. A failure is an answer: the model may know another way."""
         try:
+            if bound.tool.kind == "recall":
+                return await aside(self._ctx.tenant, self._recall, bound.given)
             value = await self._make(bound, key)
             return await aside(self._ctx.tenant, self._keep, bound, value)
         except (Failure, NoHandle) as error:
@@ -374,9 +398,17 @@ class ToolCalls:
         if tool.kind == "search_tools":
             limit = given.get("limit", LIMIT)
             return await aside(self._ctx.tenant, search_tools, self._plan.tools, given["query"], limit)
+        if tool.kind == "remember":
+            return {"kept": True}
         if tool.kind == "read_handle":
             return await aside(self._ctx.tenant, lambda: read_part(self._get_value(given["handle"]), given))
         return await call_function(get_function(tool), dict(given), tool.target, self._ctx, view)
+
+    def _recall(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Notes of the session, those of this run first, with what they are to be believed."""
+        notes = [*reversed(self.notes.values()), *self._plan.notes]
+        found, label = recall(notes, given["query"], given.get("limit", RECALLED))
+        return {"text": text_of(found), "label": str(label)}
 
     def _keep(self, bound: Bound, value: Any) -> dict[str, Any]:
         """What is kept of a result: as the model is shown it, and whole where that is a handle. It may take time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -19,9 +19,20 @@ from perdure import functions
 from perdure.agents.mcp_tools import Offers, expand, find_unknown_server, read_server
 from perdure.agents.openapi_document import Api
 from perdure.agents.openapi_tool import find_unknown, offer
-from perdure.agents.own_tools import BUDGET_SCHEMA, BY_ITSELF, CONFIGS, OWN, SEARCH, check_own, read_own
+from perdure.agents.own_tools import (
+    BUDGET_SCHEMA,
+    BY_ITSELF,
+    CONFIGS,
+    OWN,
+    RECALL,
+    REMEMBER,
+    SEARCH,
+    check_own,
+    read_own,
+)
 from perdure.agents.run_patches import Palette, read_palette
 from perdure.agents.tool import EFFECTS, Tool
+from perdure.agents.tool_registry import read_registry
 from perdure.expressions.json_schema import find_mistake
 from perdure.model.labels import UNTRUSTED, USER, read_words
 from perdure.nodes.class_tasks import find_class_task
@@ -60,9 +71,13 @@ def read_tools(config: dict[str, Any]) -> list[Tool]:
 
 
 def find_tools(
-    config: dict[str, Any], apis: Mapping[str, Api] = NONE, offers: Mapping[str, Offers] = NONE
+    config: dict[str, Any],
+    apis: Mapping[str, Api] = NONE,
+    offers: Mapping[str, Offers] = NONE,
+    registry: Sequence[Mapping[str, Any]] = (),
 ) -> list[Tool]:
-    """The tools of a config that has no mistakes, with what functions take, and what APIs and servers offer. Raises Failure."""
+    """The tools of a config that has no mistakes, with what functions take, what APIs and servers offer, and what it may find in the
+    registry of its tenant. Raises Failure."""
     palette = read_palette(config)
     read = [_read(entry, palette) for _, entry in entries_of(config)]
     found: list[Tool] = []
@@ -73,6 +88,7 @@ def find_tools(
         found[number] = msgspec.structs.replace(found[number], hidden=True)
     if (shown := sum(not tool.hidden for tool in found)) > MAX_TOOLS or len(found) > MOST_TOOLS:
         raise Failure("bad_config", _too_many(shown), retryable=False)
+    found += read_registry(registry, {tool.name for tool in found}, MOST_TOOLS - len(found))
     more = [name for kind, name in BY_ITSELF.items() if any(tool.kind == kind for tool in found)]
     return found + [read_own(name, {}) for name in dict.fromkeys(more)]
 
@@ -195,6 +211,13 @@ def check_tools(config: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
     seen: set[str] = set()
     entries = entries_of(config)
     read = read_tools(config)
+    if "session" not in config:
+        for name in (REMEMBER, RECALL):
+            if any(tool.name == name for tool in read):
+                yield (
+                    ("tools",),
+                    f"'{name}' is about the notes of a session, and the agent has none; add 'session: KEY'",
+                )
     if (shown := len(read) - len(_hidden(read))) > MAX_TOOLS:
         yield ("tools",), _too_many(shown)
     for place, entry in entries:

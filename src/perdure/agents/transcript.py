@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from perdure.agents.agent_session import Note
+from perdure.agents.agent_session import Turn as EarlierTurn
 from perdure.agents.call_guard import hash_of
 from perdure.agents.tool import Tool
 from perdure.llms.calls import shape
@@ -51,6 +53,14 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of what the prompt was made of, and what describes the tools."""
     told_by: tuple[str, ...] = ()
     """What strangers could have written of that, beside the prompt."""
+    earlier: int = 0
+    """How many of its messages are of earlier runs of its session."""
+    session: str = ""
+    """The key of its session."""
+    turn: EarlierTurn = EarlierTurn("", "", "")
+    """What its session will know of it, but for what it says."""
+    notes: tuple[Note, ...] = ()
+    """Those of its session, the newest first."""
     approvals: dict[str, Any] = {}
     policies: tuple[Policy, ...] = ()
     """Those of the workflow; the operator's are read when they are needed."""
@@ -81,7 +91,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
         """What people who are trusted have said: nothing, if a stranger could have written a part of it."""
         if self.label.is_tainted:
             return ""
-        return "\n".join([self.request.prefix.system, *(one.text for one in self.request.messages)])
+        said = self.request.messages[self.earlier :]  # what was said in other runs was said about other calls
+        return "\n".join([self.request.prefix.system, *(one.text for one in said)])
 
 
 class Made(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -37,6 +37,7 @@ from perdure.api import (
     saved_views,
     sessions,
     system,
+    tools,
     triggers,
     workflows,
 )
@@ -67,6 +68,7 @@ NOUNS: tuple[Routes, ...] = (
     events.routes,
     assets.routes,
     budgets.routes,
+    tools.routes,
     system.routes,
     keys.routes,
     saved_views.routes,

@@ -42,6 +42,8 @@ PATH_PARAMETERS: dict[str, str] = {
     "number": "Which item, by its number.",
     "hook": "The last part of the address of a webhook.",
     "alias": "A name for a version.",
+    "workflow": "The name of a workflow.",
+    "key": "The key of a session.",
     "approval_id": "Which approval.",
     "scope": "`tenant`, or `workflow:` with its name.",
     "dead_letter_id": "Which dead letter.",

@@ -65,6 +65,7 @@ async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple
         return await Service.of_owner(engine).upkeep.collect(
             retention_days=settings.retention_days,
             event_days=settings.event_days,
+            session_days=settings.session_days,
             grace_seconds=grace_seconds,
             dry_run=dry_run,
         )

@@ -1,37 +1,41 @@
-"""`perdure tools`: what MCP servers offer agents, and which of it a person vouches for."""
+"""`perdure tools`: the registry of tools, what MCP servers offer agents, and which of it a person vouches for."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from perdure.cli.group import Group, json_option
-from perdure.cli.terminal.output import print_json, print_page, print_prose, print_table
+from perdure.cli.terminal.output import print_fields, print_json, print_page, print_prose, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import here_only
+from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from perdure.agents.mcp_tools import Offer
+    from perdure.cli.backend import Backend
     from perdure.llms.mcp_rows import McpServer
 
-ELSEWHERE = "servers and pins are those of the workers here"
 
-
-@click.group(cls=Group, short_help="Tools of MCP servers: what they offer agents, and pins.")
+@click.group(cls=Group, short_help="Tools that agents may find: the registry, MCP servers, pins.")
 def tools() -> None:
-    """Tools of MCP servers: what they offer agents, and which of it a person vouches for."""
+    """Tools that agents may find: the registry of the tenant, and what MCP servers offer, with what a person vouches for."""
 
 
-@tools.command("list", short_help="List what MCP servers offer agents.")
+@tools.command("list", short_help="List tools of the registry, and what MCP servers offer agents.")
 @click.argument("name", metavar="[SERVER]", required=False)
-@here_only(ELSEWHERE)
+@click.option("-q", "words", default="", metavar="WORDS", help="Only tools of the registry that fit, the best first.")
+@where_options
 @json_option
-def list_(name: str | None, as_json: bool) -> None:
-    """Ask SERVER, or every MCP server of the operator's file (setting agents_file), for its tools, and compare them with what was pinned."""
-    rows: list[dict[str, Any]] = []
-    for server, row in _servers(name).items():
+def list_(name: str | None, words: str, where: Where, as_json: bool) -> None:
+    """List the registry: workflows that are exposed, pipelines that were promoted, and candidates. Then ask SERVER, or every MCP server of the
+    operator's file (setting agents_file), for its tools, and compare them with what was pinned."""
+    is_here = where.find_server() is None
+    servers = _servers(name) if name or (is_here and not words) else {}
+    rows: list[dict[str, Any]] = [] if name else _registry(where, words, bool(servers))
+    for server, row in servers.items():
         pins = _pins(row)
         offered = asyncio.run(_ask(server, row))
         rows += [
@@ -49,7 +53,7 @@ def list_(name: str | None, as_json: bool) -> None:
     if as_json:
         print_page(rows, None)
     elif not rows:
-        echo("There are no tools: the operator's file names no MCP server, or they offer none.")
+        echo("There are no tools: none is in the registry, and no MCP server of the operator's file offers any.")
     else:
         cells = [[one["server"], one["tool"], one["pin"], one["description"]] for one in rows]
         print_table(["server", "tool", "pin", "description"], cells, flexible="description")
@@ -59,16 +63,49 @@ def list_(name: str | None, as_json: bool) -> None:
             )
 
 
-@tools.command("pin", short_help="Vouch for the tools of an MCP server as they are.")
-@click.argument("name", metavar="SERVER")
-@here_only(ELSEWHERE)
+@tools.command("show", short_help="Show a tool of the registry, with the steps of a pipeline.")
+@click.argument("name")
+@where_options
 @json_option
-def pin(name: str, as_json: bool) -> None:
-    """Write the hashes of the tools of SERVER into its file of pins. Read their descriptions first (perdure tools list SERVER): from then on
-    agents believe them, and tools that are described otherwise are not called."""
+def show(name: str, where: Where, as_json: bool) -> None:
+    """Show the tool NAME: what it takes, what a call may do, and what a pipeline does."""
+    _show(_ask_registry(where, "get", name), as_json)
+
+
+@tools.command("promote", short_help="Let agents find a tool: a candidate, or a retired one.")
+@click.argument("name")
+@click.option("--alone", is_flag=True, help="Though the runs of one person alone have used it.")
+@where_options
+@json_option
+def promote(name: str, alone: bool, where: Where, as_json: bool) -> None:
+    """Let agents find NAME, a pipeline that agents ran in several runs of several people, or a tool that was retired. Look at it first:
+    perdure tools show NAME."""
+    _show(_ask_registry(where, "promote", name, alone=alone), as_json)
+
+
+@tools.command("retire", short_help="Let no agent find a tool of the registry any more.")
+@click.argument("name")
+@where_options
+@json_option
+def retire(name: str, where: Where, as_json: bool) -> None:
+    """Let no agent find NAME any more. Agents that have begun keep it."""
+    _show(_ask_registry(where, "retire", name), as_json)
+
+
+@tools.command("pin", short_help="Vouch for the tools of an MCP server, or keep a workflow's version.")
+@click.argument("name", metavar="NAME")
+@where_options
+@json_option
+def pin(name: str, where: Where, as_json: bool) -> None:
+    """Of an MCP server: write the hashes of its tools into its file of pins. Read their descriptions first (perdure tools list SERVER): from
+    then on agents believe them, and tools that are described otherwise are not called. Of a workflow in the registry: keep agents to its
+    highest version, until it is pinned again."""
     from perdure.errors import SettingsInvalid
     from perdure.llms.mcp_rows import write_pins
 
+    if where.find_server() is not None or name not in _servers(None):
+        _show(_ask_registry(where, "pin", name), as_json)
+        return
     row = _servers(name)[name]
     if not row.pins:
         raise SettingsInvalid(
@@ -80,6 +117,56 @@ def pin(name: str, as_json: bool) -> None:
         print_json({"server": name, "pins": row.pins, "tools": [one.name for one in offered]})
     else:
         echo(f"Pinned {len(offered)} tools of {name} in {row.pins}")
+
+
+def _registry(where: Where, words: str, may_lack: bool) -> list[dict[str, Any]]:
+    """The registry in rows as those of servers; nothing where there is no database, and something else to show."""
+    from perdure.errors import NotFound
+
+    try:
+        found = _ask_registry(where, "list", q=words)["items"]
+    except NotFound:
+        if may_lack:
+            return []
+        raise
+    return [
+        {
+            "server": "registry",
+            "tool": one["name"],
+            "pin": one["state"] if one["pinned"] is None else f"{one['state']}, version {one['pinned']}",
+            "description": one["description"],
+            "hash": one["hash"] or "",
+        }
+        for one in found
+    ]
+
+
+def _ask_registry(where: Where, what: str, *words: str, **more: Any) -> Any:
+    from perdure.cli.backend import ask
+
+    async def read(backend: Backend) -> Any:
+        return await getattr(backend.tools, what)(*words, **more)
+
+    return asyncio.run(ask(where, read))
+
+
+def _show(view: Any, as_json: bool) -> None:
+    if as_json:
+        print_json(view)
+        return
+    fields = {"name": view["name"], "kind": view["kind"], "state": view["state"], "effect": view["effect"]}
+    fields["description"] = view["description"]
+    if view["workflow"]:
+        kept = f", and agents are kept to {view['pinned']}" if view["pinned"] else ""
+        fields["workflow"] = f"{view['workflow']}, version {view['version']}{kept}"
+    if view["runs"] is not None:
+        fields["used"] = f"in {view['runs']} runs, of {view['principals']} people"
+    if view["origins"]:
+        fields["requests to"] = ", ".join(view["origins"])
+    fields["takes"] = json.dumps(view["schema"])
+    print_fields(fields)
+    for number, step in enumerate(view["steps"] or (), 1):
+        echo(f"  {number}. {json.dumps(step)}")
 
 
 def _servers(name: str | None) -> dict[str, McpServer]:

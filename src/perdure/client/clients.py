@@ -22,6 +22,7 @@ from perdure.client.saved_views import AsyncSavedViews, SavedViews
 from perdure.client.sessions import AsyncSessions, Sessions
 from perdure.client.sockets import AsyncSender, Sender, Verify
 from perdure.client.system import AsyncSystem, System
+from perdure.client.tools import AgentSessions, AsyncAgentSessions, AsyncTools, Tools
 from perdure.client.triggers import AsyncTriggers, Triggers
 from perdure.client.workflows import AsyncWorkflows, Workflows
 from perdure.errors import SettingsInvalid
@@ -103,6 +104,14 @@ class Client:
     @cached_property
     def saved_views(self) -> SavedViews:
         return SavedViews(self._sender)
+
+    @cached_property
+    def tools(self) -> Tools:
+        return Tools(self._sender)
+
+    @cached_property
+    def agent_sessions(self) -> AgentSessions:
+        return AgentSessions(self._sender)
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -195,6 +204,14 @@ class AsyncClient:
     @cached_property
     def saved_views(self) -> AsyncSavedViews:
         return AsyncSavedViews(self._sender)
+
+    @cached_property
+    def tools(self) -> AsyncTools:
+        return AsyncTools(self._sender)
+
+    @cached_property
+    def agent_sessions(self) -> AsyncAgentSessions:
+        return AsyncAgentSessions(self._sender)
 
     @cached_property
     def sessions(self) -> AsyncSessions:

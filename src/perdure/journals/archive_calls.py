@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from perdure.agent_entries import LAST_TEXT
 from perdure.archive import (
     EVERY_ENTRY,
     Alias,
@@ -26,10 +27,7 @@ from perdure.journals import archive_rows as rows
 from perdure.journals.calls import Calls, first
 from perdure.journals.rows import decode_cursor, named, page, positional
 from perdure.purses import BudgetRow
-from perdure.records import LedgerSum, Page, RunRecord
-
-LAST_TEXT = "\U0010ffff"
-"""A text that sorts behind every name."""
+from perdure.records import AgentEntry, EntryName, LedgerSum, Page, RunRecord
 
 
 class ArchiveCalls(Calls):
@@ -221,6 +219,35 @@ class ArchiveCalls(Calls):
         found = await self._write("delete_asset", parameters)
         return rows.asset(found[0]) if found else None
 
+    # -- what agents leave
+
+    async def save_entry(self, entry: AgentEntry) -> None:
+        await self._write("save_entry", rows.struct_values(entry))
+
+    async def list_entries(
+        self, tenant: str, space: str, name: str, *, before: str = LAST_TEXT, limit: int = 100
+    ) -> list[AgentEntry]:
+        parameters = {"tenant": tenant, "space": space, "name": name, "before": before, "limit": max(limit, 0)}
+        return await self._read("list_entries", parameters, rows.entry)
+
+    async def list_entry_names(
+        self, tenant: str, space: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[EntryName]:
+        place = decode_cursor(cursor, tuple[str])
+        parameters = {"tenant": tenant, "space": space, "after": place[0] if place else "", "limit": max(limit, 0) + 1}
+        make = positional(EntryName)
+        return page(await self._read("list_entry_names", parameters, lambda row: (make(row), (row[0],))), limit)
+
+    async def list_all_entries(self, *, limit: int = 100, cursor: str | None = None) -> Page[AgentEntry]:
+        place = decode_cursor(cursor, tuple[str, str, str, str]) or ("", "", "", "")
+        names = ("after_tenant", "after_space", "after_name", "after_place")
+        parameters = {**dict(zip(names, place, strict=True)), "limit": max(limit, 0) + 1}
+        found = await self._read("list_all_entries", parameters, lambda row: (rows.entry(row), tuple(row[:4])))
+        return page(found, limit)
+
+    async def delete_entries(self, tenant: str, space: str, name: str) -> int:
+        return len(await self._write("delete_entries", {"tenant": tenant, "space": space, "name": name}))
+
     # -- sessions
 
     async def create_session(self, session: Session) -> None:
@@ -304,6 +331,9 @@ class ArchiveCalls(Calls):
 
     async def prune_sessions(self, expired_before: float) -> int:
         return len(await self._write("prune_sessions", {"before": expired_before}))
+
+    async def prune_entries(self, space: str, before: float) -> int:
+        return len(await self._write("prune_entries", {"space": space, "before": before}))
 
     async def prune_callbacks(self, received_before: float) -> int:
         return len(await self._write("prune_callbacks", {"before": received_before}))

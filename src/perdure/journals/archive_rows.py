@@ -29,6 +29,7 @@ from perdure.archive import (
 )
 from perdure.errors import NotFound, Refused
 from perdure.journals.rows import Row, as_bytes, as_text, decode_cursor, named
+from perdure.records import AgentEntry
 
 _shares = msgspec.json.Decoder(tuple[tuple[int, float], ...]).decode
 _words = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -37,6 +38,7 @@ link = named(Link)
 callback = named(Callback)
 saved_view = named(SavedView)
 asset = named(AssetRow)
+entry = named(AgentEntry)
 
 
 def struct_values(struct: msgspec.Struct) -> dict[str, object]:

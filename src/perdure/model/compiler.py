@@ -169,6 +169,7 @@ class _Assembler:
             compensate_on_failure="on_failure" in workflow,
             endless=workflow.get("endless", False),
             description=workflow.get("description", ""),
+            expose=workflow.get("expose", {}),
         )
 
     def _make_edges(self) -> tuple[list[Edge], list[list[int]], list[list[int]], dict[int, list[int]]]:

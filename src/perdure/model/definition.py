@@ -41,12 +41,26 @@ _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}\Z")
 _WORKFLOW_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 
 _WORKFLOW_KEYS = frozenset(
-    {"name", "description", "inputs", "limits", "on_failure", "nodes", "edges", "outputs", "endless", "triggers"}
+    {
+        "name",
+        "description",
+        "inputs",
+        "limits",
+        "on_failure",
+        "nodes",
+        "edges",
+        "outputs",
+        "endless",
+        "triggers",
+        "expose",
+    }
 )
 _ROUTING_KEYS = frozenset({"join", "wait_for_all", "branch", "loop", "rejection_path", "when", "on_failure"})
 _GRAPH_KEYS = _ROUTING_KEYS | {"dependencies", "depends_on", "dependents", "stream"}
 _LIMIT_KEYS = ("max_hops", "max_fanout", "deadline_seconds", "deadline_s", "max_bytes", "budget")
 _EDGE_KEYS = ("from", "to", "required")
+_EXPOSE_KEYS = ("tool", "mcp", "effect")
+_TOOL_EFFECTS = ("read", "write", "send")
 _MAP_KEYS = frozenset({"over", "node", "workflow", "inputs", "max_concurrency", "tolerated_failures"})
 _EFFECTS = ("pure", "idempotent", "at_most_once")
 _ISOLATIONS = ("thread", "process")
@@ -176,7 +190,21 @@ def _read_workflow(fields: Fields) -> dict[str, Any]:
             canonical["on_failure"] = {"compensate": True}
     if fields.has("triggers"):
         _read_triggers(fields, canonical)
+    if exposed := _read_expose(fields):
+        canonical["expose"] = exposed
     return canonical
+
+
+def _read_expose(fields: Fields) -> dict[str, Any]:
+    """To whom the workflow is offered as a tool."""
+    if not fields.has("expose"):
+        return {}
+    inner = as_fields(fields.data["expose"], ("expose",), "expose of the workflow", fields.problems, _EXPOSE_KEYS)
+    if inner is None:
+        return {}
+    shown = {key: True for key in ("tool", "mcp") if inner.flag(key)}
+    effect = inner.choice("effect", _TOOL_EFFECTS)
+    return {**shown, "effect": effect} if shown and effect else shown
 
 
 def _read_triggers(fields: Fields, canonical: dict[str, Any]) -> None:

@@ -141,6 +141,13 @@ def _workflow_keys() -> dict[str, Schema]:
         "nodes": {"type": "array", "minItems": 1, "maxItems": definition.MAX_NODES, "items": _ref("node")},
         "edges": {"type": "array", "items": _mapping(definition._EDGE_KEYS, ends, required=["from", "to"])},
         "endless": _said(_FLAG, "loops may go on without an end"),
+        "expose": _said(
+            _mapping(
+                definition._EXPOSE_KEYS,
+                {"tool": _FLAG, "mcp": _FLAG, "effect": {"enum": list(definition._TOOL_EFFECTS)}},
+            ),
+            "to whom it is offered as a tool",
+        ),
         "triggers": _said(
             {"type": "array", "maxItems": MAX_TRIGGERS, "items": _ref("trigger")}, "what starts it by itself"
         ),

@@ -196,6 +196,7 @@ class IR(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):  # `dict` 
     compensate_on_failure: bool = False
     endless: bool = False
     description: str = ""
+    expose: dict[str, Any] = {}
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -206,6 +207,12 @@ class IR(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):  # `dict` 
     def approvals(self) -> tuple[int, ...]:
         """The nodes that ask people, once or for each item of a map."""
         return tuple(index for index, node in enumerate(self.nodes) if node is not None and is_approval(node))
+
+    @cached_property
+    def has_agents(self) -> bool:
+        """Whether some node is an agent, or the items of a map are."""
+        items = (node.item for node in self.nodes if node is not None and node.item is not None)
+        return any(node is not None and node.type == "agent" for node in (*self.nodes, *items))
 
     @cached_property
     def streams(self) -> bool:

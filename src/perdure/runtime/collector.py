@@ -106,6 +106,7 @@ class Collector:
             async for name in self._workflows(tenant):
                 await self._mark_definition(named, tenant, name)
         await self._mark_assets(named)
+        await self._mark_entries(named)
         after = 0
         while commands := await self._journal.read_commands(after=after):
             for command in commands:
@@ -126,6 +127,17 @@ class Collector:
             page = await self._archive.list_all_assets(limit=_PAGE, cursor=cursor)
             for asset in page.items:
                 await self._mark_text(named, asset.tenant, f"{asset.ref} {asset.preview}".encode())
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def _mark_entries(self, named: Named) -> None:
+        """What agents left outlives their runs."""
+        cursor = None
+        while True:
+            page = await self._archive.list_all_entries(limit=_PAGE, cursor=cursor)
+            for entry in page.items:
+                await self._mark_text(named, entry.tenant, entry.body)
             cursor = page.next_cursor
             if cursor is None:
                 return

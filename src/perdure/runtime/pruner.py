@@ -1,5 +1,5 @@
-"""The pruner: deletes ended runs after the retention, and old answers, idempotency keys, links, sessions and
-callbacks.
+"""The pruner: deletes ended runs after the retention, and old answers, idempotency keys, links, sessions,
+callbacks, and what agents left for later runs.
 
 Every coordinator may run a pruner: what one deletes the others do not find. It works in small transactions and rests
 between them, so that runs do not wait for it. Blobs are left to `perdure gc`.
@@ -19,6 +19,8 @@ from perdure.journal import Journal, RunFilter
 logger = logging.getLogger("perdure.pruner")
 
 DAY = 86_400.0
+DAYS = ("retention_days", "event_days", "session_days")
+"""The settings that say how long things are kept."""
 ANSWERS_SECONDS = 3600.0
 """How long a command and its answer are kept; the caller has read the answer by then."""
 KEYS_SECONDS = 7 * DAY
@@ -32,13 +34,21 @@ _REST_SECONDS = 0.05
 
 class Pruner:
     def __init__(
-        self, journal: Journal, archive: Archive, clock: Clock, *, retention_days: float, event_days: float
+        self,
+        journal: Journal,
+        archive: Archive,
+        clock: Clock,
+        *,
+        retention_days: float,
+        event_days: float,
+        session_days: float,
     ) -> None:
         self._journal = journal
         self._archive = archive
         self._clock = clock
         self._retention = retention_days * DAY
         self._event_seconds = event_days * DAY
+        self._session_seconds = session_days * DAY
 
     async def run(self) -> None:
         while True:
@@ -59,6 +69,8 @@ class Pruner:
         await self._repeat(partial(self._archive.prune_links, now - LINKS_SECONDS))
         await self._repeat(partial(self._archive.prune_sessions, now))
         await self._repeat(partial(self._archive.prune_callbacks, now - CALLBACKS_SECONDS))
+        for space in ("session", "note", "shape"):
+            await self._repeat(partial(self._archive.prune_entries, space, now - self._session_seconds))
         if runs:
             logger.info("deleted %d runs that ended more than %g days ago", runs, self._retention / DAY)
         return runs

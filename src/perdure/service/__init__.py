@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from perdure.access import Principal
     from perdure.engine import Engine
+    from perdure.service.agent_sessions import AgentSessions
     from perdure.service.approvals import Approvals
     from perdure.service.assets import Assets
     from perdure.service.audit import AuditTrail
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from perdure.service.sessions import Sessions
     from perdure.service.system import System
     from perdure.service.tenancy import Tenancy
+    from perdure.service.tools import Tools
     from perdure.service.triggers.triggers import Triggers
     from perdure.service.upkeep import Upkeep
     from perdure.service.workflows.workflows import Workflows
@@ -125,6 +127,18 @@ class Service:
         from perdure.service.saved_views import SavedViews
 
         return SavedViews(self.tenancy)
+
+    @cached_property
+    def tools(self) -> Tools:
+        from perdure.service.tools import Tools
+
+        return Tools(self.tenancy)
+
+    @cached_property
+    def agent_sessions(self) -> AgentSessions:
+        from perdure.service.agent_sessions import AgentSessions
+
+        return AgentSessions(self.tenancy)
 
     @cached_property
     def sessions(self) -> Sessions:

@@ -115,7 +115,13 @@ class Upkeep:
         return report, await mend(engine.journal, engine.library, engine.clock, report) if repair else None
 
     async def collect(
-        self, *, retention_days: float, event_days: float, grace_seconds: float, dry_run: bool = False
+        self,
+        *,
+        retention_days: float,
+        event_days: float,
+        session_days: float = 90,
+        grace_seconds: float,
+        dry_run: bool = False,
     ) -> tuple[int, Collected]:
         """Forget runs that ended long ago, and take away blobs that nothing names; how many runs, and which blobs."""
         from perdure.runtime.collector import Collector
@@ -123,7 +129,8 @@ class Upkeep:
 
         engine = self._engine
         archive = self._tenancy.archive
-        pruner = Pruner(engine.journal, archive, engine.clock, retention_days=retention_days, event_days=event_days)
+        days = {"retention_days": retention_days, "event_days": event_days, "session_days": session_days}
+        pruner = Pruner(engine.journal, archive, engine.clock, **days)
         forgotten = await (pruner.count() if dry_run else pruner.prune())
         blobs = engine.contents.blobs
         collector = Collector(engine.journal, archive, blobs, engine.library, engine.clock, grace_seconds=grace_seconds)

@@ -9,6 +9,7 @@ import msgspec
 from perdure.capacity import PARTITIONS
 from perdure.journal import (
     Accepted,
+    AgentEntry,
     Appended,
     ApprovalRow,
     Command,
@@ -60,6 +61,7 @@ class Store:
         self.subscriptions: dict[str, Subscription] = {}
         self.ledger: dict[tuple[str, str, str, str], LedgerRow] = {}
         self.budgets: dict[tuple[str, str], BudgetRow] = {}
+        self.entries: dict[tuple[str, str, str, str], AgentEntry] = {}
         self.last_occurrence = 0
         self.last_notice = 0
         self.last_command = 0
@@ -138,6 +140,8 @@ def append(store: Store, commit: Commit, at: float) -> Appended:
             amounts = {one: getattr(before, one) + getattr(used, one) for one in used.__struct_fields__[4:]}
             after = msgspec.structs.replace(used, **amounts)
         store.ledger[where] = after
+    for entry in commit.entries:
+        store.entries.setdefault((entry.tenant, entry.space, entry.name, entry.place), entry)
     for notice_id in commit.notices_consumed:
         if notice_id in store.notices and store.notices[notice_id].run_id == run_id:
             del store.notices[notice_id]

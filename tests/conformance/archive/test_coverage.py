@@ -1,5 +1,6 @@
 """The suite watched: every adapter runs every case, every operation of the port has one."""
 
+from perdure.agent_entries import AgentEntries
 from perdure.archive import Archive
 from perdure.purses import BudgetKeeper, PurseReader
 from tests.conformance.archive.adapters import ADAPTERS
@@ -21,6 +22,7 @@ def test_both_databases_have_an_archive():
 
 
 def test_every_operation_of_the_port_has_a_case():
-    operations = [*operations_of(Archive), *operations_of(BudgetKeeper), *operations_of(PurseReader)]
-    assert len(operations) == 53
+    archive = [*operations_of(Archive), *operations_of(BudgetKeeper), *operations_of(PurseReader)]
+    operations = [*archive, *operations_of(AgentEntries)]
+    assert len(operations) == 59
     SUITE.check_named(operations)

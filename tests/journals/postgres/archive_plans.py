@@ -22,6 +22,7 @@ INSERT INTO perdure.sessions SELECT sha256(n::text::bytea), 's' || n, 'tenant' |
 FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.saved_views SELECT 'tenant' || n % 5, 'k' || n % 500, 'view' || n, '', 'ada', n FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.assets SELECT 'tenant' || n % 500, 'name' || n, 1, '', '', '', 1, '', '', '', '', n, null FROM generate_series(1, {ROWS}) n;
+INSERT INTO perdure.agent_entries SELECT 'tenant' || n % 5, 'session', 'chat' || n % 500, lpad(n::text, 8, '0'), 'ada', 'run' || n, n, '' FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.notifications
 SELECT 'told' || n, 'tenant1', CASE WHEN n % 1000 = 0 THEN 'waiting' ELSE 'delivered' END, 1, n, n, null, ''
 FROM generate_series(1, {ROWS}) n;
@@ -43,6 +44,7 @@ TENANT = {"tenant": "tenant3"}
 PLACE = {"cursor_at": 9000.0, "cursor_seq": 1800}
 SESSIONS = {**TENANT, "owner": "k3", "now": 1.0, "seen_after": 1.0}
 VIEW = {**TENANT, "owner": "k3", "name": "view3"}
+ENTRIES = {**TENANT, "space": "session"}
 ASSET = {**TENANT, "name": "name3", "version": 1}
 LOGS = {"run_id": "run00000003", "tenant": "tenant3", "after": 500, **LIMIT}
 
@@ -84,6 +86,13 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("list_views", {**TENANT, "owner": "k3", **LIMIT}, "saved_views_pkey"),
     ("delete_view", VIEW, "saved_views_pkey"),
+    ("list_entries", {**ENTRIES, "name": "chat3", "before": "00009000", **LIMIT}, "agent_entries_pkey"),
+    (
+        "list_all_entries",
+        {"after_tenant": "tenant3", "after_space": "", "after_name": "", "after_place": "", **LIMIT},
+        "agent_entries_pkey",
+    ),
+    ("delete_entries", {**ENTRIES, "name": "chat3"}, "agent_entries_pkey"),
     ("find_session", HASH, "sessions_pkey"),
     ("touch_session", {**HASH, "seen_at": 1.0}, "sessions_pkey"),
     ("list_sessions", {**SESSIONS, **LIMIT}, "sessions_by_owner"),
@@ -116,6 +125,7 @@ PLANS: list[tuple[str, dict[str, Any], str]] = [
 LARGE: list[tuple[str, dict[str, Any], str]] = [
     ("prune_links", {"before": 1e9}, "links_by_expiry"),
     ("prune_sessions", {"before": 1e9}, "sessions_by_expiry"),
+    ("prune_entries", {"space": "session", "before": 1e9}, "agent_entries_by_age"),
     ("prune_callbacks", {"before": 1e9}, "callbacks_by_time"),
 ]
 

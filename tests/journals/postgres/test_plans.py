@@ -80,6 +80,7 @@ COUNTED: list[tuple[str, dict[str, Any], str]] = [
         "ledger_pkey",
     ),
     ("count_triggers", {"tenant": "few"}, "triggers_pkey"),
+    ("list_entry_names", {"tenant": "tenant3", "space": "session", "after": "chat3", **LIMIT}, "agent_entries_pkey"),
     (
         "count_runs",
         {"tenant": "small", "by_end": True, "ended_since": 100.0, "bucket": 60.0, **LIMIT},
@@ -206,6 +207,7 @@ LARGE = [
 
 # One row by its only key, a function whose inside is looked at below, or what PostgreSQL keeps of itself.
 UNPLANNED = {
+    "save_entry",
     "append",
     "append_verdicts",
     "change_identity",

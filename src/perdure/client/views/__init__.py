@@ -82,6 +82,15 @@ from perdure.client.views.graph_views import (
     ValidatedWith,
 )
 from perdure.client.views.list_views import BucketCount, GroupCount, ManyRunsChanged, RunCounts, RunRefused
+from perdure.client.views.memory_views import (
+    AgentSession,
+    AgentSessionDeleted,
+    AgentSessionDetails,
+    RegistryTool,
+    RegistryToolList,
+    SessionNote,
+    SessionTurn,
+)
 from perdure.client.views.overview_views import (
     DesertedQueue,
     FailingWorkflow,
@@ -134,6 +143,9 @@ from perdure.client.views.worker_views import Queue, Worker, WorkerTask
 
 __all__ = [
     "AgentCall",
+    "AgentSession",
+    "AgentSessionDeleted",
+    "AgentSessionDetails",
     "Alias",
     "AliasDeleted",
     "AliasShare",
@@ -220,6 +232,8 @@ __all__ = [
     "Queue",
     "Rectangle",
     "Registered",
+    "RegistryTool",
+    "RegistryToolList",
     "Run",
     "RunActions",
     "RunCounts",
@@ -237,6 +251,8 @@ __all__ = [
     "SavedView",
     "SavedViewList",
     "Session",
+    "SessionNote",
+    "SessionTurn",
     "Slice",
     "SlowWorkflow",
     "Spent",

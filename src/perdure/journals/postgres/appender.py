@@ -17,6 +17,7 @@ import msgspec
 
 from perdure.journal import (
     Accepted,
+    AgentEntry,
     Appended,
     ApprovalRow,
     Commit,
@@ -246,6 +247,7 @@ _SECTIONS = {
     "consume": ("commit", "run_id", "notice_id"),
     "notice": ("commit", "partition", "run_id", "from_run_id", "body"),
     "ledger": ("commit", *LedgerRow.__struct_fields__),
+    "entry": ("commit", *AgentEntry.__struct_fields__),
     "occurrence": ("commit", "tenant", "topic", "key", "id", "at", "body"),
 }
 
@@ -286,6 +288,8 @@ def _collect(rest: dict[str, list[tuple[Any, ...]]], number: int, commit: Commit
         add("occurrence", (msgspec.structs.astuple(one)[1:] for one in commit.occurrences))
     if commit.ledger:
         add("ledger", map(msgspec.structs.astuple, commit.ledger))
+    if commit.entries:
+        add("entry", map(msgspec.structs.astuple, commit.entries))
     if commit.command_answers:
         add("answer", dict(reversed(commit.command_answers)).items())  # the first answer stands
     if commit.notices_consumed:

@@ -231,6 +231,8 @@ class Appender:
             self._add("append_occurrence", (*named, happened.at, happened.body, *named[:2]))
         for used in commit.ledger:
             self._add("append_ledger", msgspec.structs.astuple(used))
+        for entry in commit.entries:
+            self._add("append_agent_entry", msgspec.structs.astuple(entry))
         for notice_id in commit.notices_consumed:
             self._add("append_consume_notice", (notice_id, commit.run_id))
         for run_id, body in commit.notices:

@@ -30,6 +30,7 @@ from perdure.kernel.state import State
 from perdure.limits import Bounds, Limits
 from perdure.model.garbage import collect_later
 from perdure.nodes.registry import Registry
+from perdure.runtime.coordinator.agent_memory import memory_sources
 from perdure.runtime.coordinator.batch import Answer, Batch
 from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
@@ -108,6 +109,7 @@ class Coordinator:
         )
         sources = list_sources(journal, self.library, blobs, judge)
         sources |= patch_sources(self.library, registry, blobs, bounds or Bounds(), clock)
+        sources |= memory_sources(journal, blobs)
         cache = Cache()
         self.purses = Purses(journal, clock, cache)
         sources |= purse_sources(self.purses)

@@ -35,6 +35,7 @@ from perdure.kernel.lifecycle import IntegrityError, NodeState
 from perdure.kernel.state import State
 from perdure.model.extremes import cost
 from perdure.model.ir import IR
+from perdure.runtime.coordinator.agent_memory import list_left_behind
 from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import (
@@ -216,6 +217,7 @@ class Loaded:
             ledger=list_used(state, self.counted, self.events[-1].at)
             if self.events and state.money is not self.counted
             else (),
+            entries=list_left_behind(state, self.events) if e.NodeCompleted in kinds and state.ir.has_agents else (),
             notices=tuple(self.notices),
             notices_consumed=tuple(self.notices_consumed),
             incarnation=incarnation,

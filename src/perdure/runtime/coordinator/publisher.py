@@ -19,6 +19,7 @@ from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
 from perdure.limits import Bounds, Limit, Limits
+from perdure.runtime.coordinator.agent_memory import has_session, is_session
 from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
 from perdure.runtime.coordinator.fetcher import Fetcher
@@ -155,7 +156,7 @@ class Publisher:
         node = self._renderer.node(loaded.state, address)
         limited = not address.undo and (node.concurrency is not None or node.rate is not None)
         queue = queue_of(loaded.state, address, node.queue)
-        limited = limited or self.limiter.is_limited(queue)
+        limited = limited or self.limiter.is_limited(queue) or has_session(node)
         return Entry(address, queue, loaded.state.tenant, node.priority, limited)
 
     async def recall(self, loaded: Loaded, address: Address) -> None:
@@ -210,7 +211,11 @@ class Publisher:
                         tasks.append(task)
                     continue
                 limits = await self._limits(name, entry)
-                if limits is None or not self.limiter.admits(name, entry, limits):
+                if limits is None:
+                    continue
+                if not self.limiter.admits(name, entry, limits):
+                    if any(is_session(limit) for limit in limits):
+                        self.rendered(name)  # who has its session now will leave more there
                     continue
                 task = await self._render(name, entry)
                 if task is None:

@@ -43,6 +43,7 @@ from perdure.model.references import BadExpression, find_in_template, templates
 from perdure.nodes.config_checks import explain_rendered, find_refused_call
 from perdure.nodes.registry import Answer, Awaiting, Call, Done, Failed, NodeType, Registry
 from perdure.runtime.coordinator import gatherer
+from perdure.runtime.coordinator.agent_memory import has_session, memory_of, session_limit, session_of
 from perdure.runtime.coordinator.agent_tasks import label_of, routes_of
 from perdure.runtime.coordinator.asked_for import keep_asks
 from perdure.runtime.coordinator.cache import Cache
@@ -124,6 +125,10 @@ class Renderer:
                 if seconds is not None:  # a definition that is stored may have less than is allowed now
                     seconds = max(seconds, SHORTEST_RATE_SECONDS)
                 found.append(Limit(loaded.state.tenant, key, gate["limit"], seconds))
+        if has_session(node):
+            session = session_of(self._config(loaded, activation, False, None), address.node)
+            if session is not None and session.exclusive:
+                found.append(session_limit(loaded.state, address.node, session))
         return found
 
     def _limit_key(self, loaded: Loaded, activation: Activation, node: Node, template: str | None, what: str) -> str:
@@ -303,6 +308,8 @@ class Renderer:
         try:
             config = self._config(loaded, activation, undo, None)
             inputs = _inputs(state, activation)
+            is_agent = node.type == "agent" and not undo
+            memory = memory_of(state, activation, address, config, self._at_hand(state.tenant)) if is_agent else {}
         except TemplateError as error:
             problem = Error(error.code, str(error))
             return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)
@@ -333,7 +340,8 @@ class Renderer:
             begun=() if undo else tuple(activation.begun_steps or ()),
             metered=state.money.budget is not None and state.money.budget.usd is not None,
             routes=() if undo else routes_of(state, activation),
-            label=label_of(state, activation, self._registry) if kind == "agent" and not undo else "",
+            label=label_of(state, activation, self._registry) if is_agent else "",
+            memory=memory,
             queue=node.queue,
             priority=node.priority,
             timeout_seconds=compensator.timeout_seconds if compensator is not None else node.timeout_seconds,

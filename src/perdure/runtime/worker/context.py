@@ -233,6 +233,10 @@ class Context:
         return self._task.label
 
     @property
+    def memory(self) -> dict[str, Any]:
+        return self._task.memory
+
+    @property
     def log(self) -> Log:
         """The log of the run: `ctx.log("…")`, `ctx.log.warning("…")`. Lines from `info` on are kept with the run, and
         all go where Python's logging sends them."""

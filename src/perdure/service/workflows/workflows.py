@@ -29,6 +29,7 @@ from perdure.service.scans import scan
 from perdure.service.tenancy import Tenancy
 from perdure.service.triggers.definition_triggers import OwnTriggers
 from perdure.service.views import View, page_view, problem_view, run_summary
+from perdure.service.workflows.exposed_workflows import ExposedWorkflows
 from perdure.service.workflows.versions import MOST_VERSION, get_version
 from perdure.service.workflows.workflow_figures import read_figures
 from perdure.service.workflows.workflow_stats import read_stats
@@ -109,6 +110,9 @@ class Workflows:
                 tenant=tenancy.tenant, workflow=ir.name, version=version, by=tenancy.by, at=at, reason=reason
             )
             await self._archive.note_version(note)
+        # Crash here: its tool is as it was; registering the same definition again offers it.
+        if ir.expose or before is not None:
+            await ExposedWorkflows(tenancy).offer(ir, version)
         # Crash here: the triggers are as they were; registering the same definition again applies them.
         applied: View = {"applied": [], "paused": []} if own is None else await own.apply(version)
         return {
@@ -159,6 +163,8 @@ class Workflows:
         """Delete a workflow, or one version. Refused while runs that have not ended need it."""
         await get_version(self._tenancy, name, "" if version is None else str(version))
         deleted = await self._archive.delete_workflow(self._tenancy.tenant, name, version)
+        if await self._engine.journal.find_workflow(name, tenant=self._tenancy.tenant) is None:
+            await ExposedWorkflows(self._tenancy).withdraw(name)
         return {"name": name, "versions_deleted": deleted}
 
     # -- reading -------------------------------------------------------------------------------------------------------

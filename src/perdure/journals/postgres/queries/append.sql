@@ -26,3 +26,4 @@ CROSS JOIN LATERAL perdure.consume_notices(accepted, :consume_commit, :consume_r
 CROSS JOIN LATERAL perdure.write_notices(accepted, :notice_commit, :notice_partition, :notice_run_id, :notice_from_run_id, :notice_body)  -- if notice_commit
 CROSS JOIN LATERAL perdure.write_occurrences(accepted, :occurrence_commit, :occurrence_tenant, :occurrence_topic, :occurrence_key, :occurrence_id, :occurrence_at, :occurrence_body)  -- if occurrence_commit
 CROSS JOIN LATERAL perdure.write_ledger(accepted, :ledger_commit, :ledger_tenant, :ledger_day, :ledger_workflow, :ledger_model, :ledger_input, :ledger_cached, :ledger_written, :ledger_output, :ledger_reasoning, :ledger_calls, :ledger_usd, :ledger_unpriced, :ledger_unsettled_calls, :ledger_unsettled_usd)  -- if ledger_commit
+CROSS JOIN LATERAL perdure.write_agent_entries(accepted, :entry_commit, :entry_tenant, :entry_space, :entry_name, :entry_place, :entry_owner, :entry_run_id, :entry_at, :entry_body)  -- if entry_commit

@@ -1,0 +1,5 @@
+SELECT tenant, space, name, place, owner, run_id, at, body
+FROM perdure.agent_entries
+WHERE (tenant, space, name, place) > (:after_tenant, :after_space, :after_name, :after_place)
+ORDER BY tenant, space, name, place
+LIMIT :limit

@@ -1,0 +1,8 @@
+SELECT tenant, space, name, place, owner, run_id, at, body
+FROM agent_entries
+WHERE tenant = :tenant
+  AND space = :space
+  AND name = :name
+  AND place < :before
+ORDER BY place DESC
+LIMIT :limit
