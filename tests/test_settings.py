@@ -44,6 +44,7 @@ def test_defaults_are_the_documented_ones():
         "retention_days": 30,
         "event_days": 7,
         "session_days": 90,
+        "llm_cache_days": 7,
         "max_events": 1_000_000,
         "triggers": True,
         "secrets_file": "",

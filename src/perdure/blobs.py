@@ -121,6 +121,18 @@ class BlobStore(Protocol):
         """Delete for good what was discarded under this key before that time."""
         ...
 
+    async def remember(self, tenant: str, name: str, data: Data) -> None:
+        """Keep data under a name, in the place of what was there. No journal names it: whoever looks for it can do without."""
+        ...
+
+    async def recall(self, tenant: str, name: str) -> tuple[bytes, float] | None:
+        """What was remembered under a name last, and when; None if nothing is there any more."""
+        ...
+
+    async def forget(self, before: float, limit: int = 1000) -> int:
+        """Forget what was remembered before that time, of all tenants, so much at a time; 0 means there is no more."""
+        ...
+
     async def tidy(self, before: float) -> int:
         """Remove what unfinished writes left behind before that time; returns how many."""
         ...
@@ -167,6 +179,12 @@ def key_of(tenant: str, ref: str) -> str:
 def folder_of(tenant: str) -> str:
     """The folder in which a store keeps this tenant's blobs; never the tenant's name, which may hold any character."""
     return hashlib.blake2b(b"folder", digest_size=16, key=_tenant_key(tenant)).hexdigest()
+
+
+def name_of(tenant: str, name: str) -> str:
+    """Where a store keeps what a tenant remembers under a name; never the name, which may hold any character."""
+    key = hashlib.blake2b(name.encode(), digest_size=32, key=_tenant_key(tenant)).hexdigest()
+    return f"{folder_of(tenant)}/{key[:2]}/{key}"
 
 
 def _tenant_key(tenant: str) -> bytes:

@@ -101,6 +101,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     event_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 7
     """How long events are kept, and their ids are known."""
+    llm_cache_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
+    """How long answers of models are kept that nodes with a `cache` may use again; `perdure gc` forgets them."""
     session_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 90
     """How long turns and notes of sessions of agents are kept, and pipelines that may become tools."""
 

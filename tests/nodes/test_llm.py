@@ -80,6 +80,7 @@ async def test_text_is_the_result_and_says_what_it_cost(tmp_path):
         "model": "m-1",
         "usage": usage,
         "mended": False,
+        "cached": False,
     }
     assert server.seen[0].body["messages"] == [
         {"role": "system", "content": "Be brief."},

@@ -234,7 +234,7 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     yield from check_shown(config)
 
 
-_MODEL_KEYS = {key: value for key, value in MODEL_KEYS.items() if key != "max_usd"}
+_MODEL_KEYS = {key: value for key, value in MODEL_KEYS.items() if key not in ("max_usd", "cache")}
 _PEOPLE = {"type": "array", "minItems": 1, "maxItems": 100, "items": {"type": "string", "minLength": 1}}
 
 TYPE = NodeType(

@@ -24,6 +24,7 @@ from perdure.blobs import (
     StoredBlob,
     folder_of,
     key_of,
+    name_of,
     parse_ref,
 )
 from perdure.errors import StoreUnavailable
@@ -34,7 +35,8 @@ OWNER = "owner"
 """The object that names the database the store belongs to."""
 PIECE = 4 * 1024 * 1024
 """How much of a file is in memory at a time."""
-_KEPT, _DISCARDED = "kept", "discarded"
+_KEPT, _DISCARDED, _NAMED = "kept", "discarded", "named"
+_PAGE = 500
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -179,6 +181,28 @@ class ObjectBlobs:
         for copy in await self._copies(tenant, key):
             if copy.modified_at < before:
                 await self._objects.remove(copy.name)
+
+    async def remember(self, tenant: str, name: str, data: Data) -> None:
+        await self._objects.write(f"{_NAMED}/{name_of(tenant, name)}", data)
+
+    async def recall(self, tenant: str, name: str) -> tuple[bytes, float] | None:
+        where = f"{_NAMED}/{name_of(tenant, name)}"
+        about = await self._objects.look(where)
+        data = None if about is None else await self._objects.read(where)
+        return None if about is None or data is None else (data, about.modified_at)
+
+    async def forget(self, before: float, limit: int = 1000) -> int:
+        after, done = "", 0
+        while done < limit:
+            page = await self._objects.find(_NAMED, after, _PAGE)
+            for found in page:
+                if found.modified_at < before and done < limit:
+                    await self._objects.remove(found.name)
+                    done += 1
+            if len(page) < _PAGE:
+                break
+            after = page[-1].name
+        return done
 
     async def tidy(self, before: float) -> int:
         return await self._objects.tidy(before)

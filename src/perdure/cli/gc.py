@@ -66,6 +66,7 @@ async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple
             retention_days=settings.retention_days,
             event_days=settings.event_days,
             session_days=settings.session_days,
+            llm_cache_days=settings.llm_cache_days,
             grace_seconds=grace_seconds,
             dry_run=dry_run,
         )

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from perdure.llms.calls import TRIES, Make, answer_data, ask, shape
+from perdure.llms.exact_cache import ExactCache
 from perdure.llms.operator_file import Found
 from perdure.llms.port import Image, LlmError, Message, OnDelta, Part, Prefix, Request, Text, Usage, hash_of
 from perdure.llms.structured import NotJson, ask_again, find_problems, read_json
@@ -42,14 +43,19 @@ class Said(msgspec.Struct, frozen=True):
     usage: Usage
     mended: bool
     has_data: bool
+    is_cached: bool = False
+    """Whether it was said before, to exactly the same request."""
 
 
 class Talk:
     """One conversation."""
 
-    def __init__(self, ctx: Any, models: Sequence[Found], limit: Budget | None = None) -> None:
+    def __init__(
+        self, ctx: Any, models: Sequence[Found], limit: Budget | None = None, cache: ExactCache | None = None
+    ) -> None:
         self._ctx = ctx
         self._models = models
+        self._cache = cache
         before = ctx.last_checkpoint if isinstance(ctx.last_checkpoint, dict) else {}
         self._round = int(before.get("round", 1))
         self._usage = Usage()
@@ -60,7 +66,8 @@ class Talk:
         request = await self._keep(await aside(self._ctx.tenant, clean, request))
         number = 0
         while True:
-            kept = await self.answer(self._name(number), request, on_delta)
+            kept = await self._find(self._name(number), request) if number == 0 else None
+            kept = kept or await self.answer(self._name(number), request, on_delta)
             self._usage += msgspec.convert(kept["usage"], Usage)
             message = msgspec.convert(kept["message"], Message)
             if kept["finish"] in ("refused", "filtered"):
@@ -72,9 +79,11 @@ class Talk:
                 )
                 raise Failure(f"llm:{kept['finish']}", f"{kept['alias']}: {what}", retryable=False)
             if request.schema is None:
+                await self._remember(number, request, kept)
                 return self._said(kept, message.text, None, mended=False, has_data=False)
             data, mended, problems = await aside(self._ctx.tenant, read_answer, request.schema, message.text)
             if not problems:
+                await self._remember(number, request, kept)
                 return self._said(kept, message.text, data, mended=mended, has_data=True)
             if kept["finish"] == "length":
                 problems = ["it was cut off because it is too long; say less", *problems]
@@ -89,6 +98,25 @@ class Talk:
             f"{kept['alias']} was asked {repairs + 1} times, and no answer fits the schema: {told}",
             details={"problems": [cut(problem, _SHOWN) for problem in problems[:20]]},
         )
+
+    async def _find(self, name: str, request: Request) -> dict[str, Any] | None:
+        """The answer that is used again, as the step of this name; None: it has to be asked for, or was."""
+        if self._cache is None or self._ctx.find_step(name) is not None:
+            return None
+        found = await self._cache.find(self._models[0], request)
+        if found is None:
+            return None
+
+        async def give() -> Any:
+            return found
+
+        kept: dict[str, Any] = await self._ctx.step(name, give)
+        return kept
+
+    async def _remember(self, number: int, request: Request, kept: dict[str, Any]) -> None:
+        """Let the same request be answered again. Only what was said at once: a repaired answer belongs to another request."""
+        if self._cache is not None and number == 0:
+            await self._cache.keep(self._models[0], request, kept)
 
     def _name(self, number: int) -> str:
         begin = "call" if self._round == 1 else f"call~{self._round}"
@@ -165,7 +193,8 @@ class Talk:
         await self._ctx.checkpoint({"round": self._round + 1})
 
     def _said(self, kept: dict[str, Any], text: str, data: Any, *, mended: bool, has_data: bool) -> Said:
-        return Said(text, data, kept["finish"], kept["model"], self._usage, mended, has_data)
+        is_cached = bool(kept.get("cached"))
+        return Said(text, data, kept["finish"], kept["model"], self._usage, mended, has_data, is_cached)
 
 
 class _Unsent(NotDone):

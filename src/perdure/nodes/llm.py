@@ -21,6 +21,7 @@ from perdure.expressions.json_schema import find_mistake
 from perdure.expressions.leaves import has_leaf
 from perdure.llms.calls import failure
 from perdure.llms.durable import Said, Talk, image_part
+from perdure.llms.exact_cache import ExactCache
 from perdure.llms.operator_file import Found
 from perdure.llms.port import LlmError, Message, Params, Part, Prefix, Request, Text, Usage
 from perdure.model.money import MILLIONTHS, Budget
@@ -46,6 +47,7 @@ async def handle(config: Any, ctx: Any) -> Any:
         "model": said.model,
         "usage": usage_data(said.usage),
         "mended": said.mended,
+        "cached": said.is_cached,
     }
 
 
@@ -60,7 +62,7 @@ async def converse(config: dict[str, Any], ctx: Any, request: Request, schema: A
         )
     max_usd = config.get("max_usd")
     limit = None if max_usd is None else Budget(usd=round(max_usd * MILLIONTHS))
-    talk = Talk(ctx, find_models(config, ctx.tenant), limit)
+    talk = Talk(ctx, find_models(config, ctx.tenant), limit, _open_cache(config, ctx))
     request = msgspec.structs.replace(request, schema=schema)
     try:
         async with asyncio.timeout(DEFAULT_SECONDS if ctx.timeout_seconds is None else None):
@@ -70,6 +72,14 @@ async def converse(config: dict[str, Any], ctx: Any, request: Request, schema: A
             f"{config['model']} has not answered in {DEFAULT_SECONDS:g} s; timeout_seconds of the node allows more"
         )
         raise Failure("llm:timeout", message) from None
+
+
+def _open_cache(config: dict[str, Any], ctx: Any) -> ExactCache | None:
+    """Where answers are found again. What is sealed is not kept in the open."""
+    ttl = (config.get("cache") or {}).get("ttl_seconds")
+    if ttl is None or ctx.answers is None or ctx.is_sealing or ctx.was_sealed or not ctx.memory.get("workflow"):
+        return None
+    return ExactCache(ctx.answers, f"{ctx.memory['workflow']}/{ctx.node}", ttl)
 
 
 def find_models(config: dict[str, Any], tenant: str) -> list[Found]:
@@ -212,6 +222,13 @@ MODEL_KEYS: dict[str, Any] = {
         "maximum": 1_000_000,
         "description": "the most that the node may spend, in dollars",
     },
+    "cache": {
+        "type": "object",
+        "required": ["ttl_seconds"],
+        "properties": {"ttl_seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 31_536_000}},
+        "additionalProperties": False,
+        "description": "answers are used again for so long where exactly the same is asked",
+    },
     "allow_sensitive": {
         "type": "boolean",
         "default": False,
@@ -255,7 +272,7 @@ TYPE = NodeType(
     },
     output_schema={
         "type": "object",
-        "required": ["result", "text", "data", "finish", "model", "usage", "mended"],
+        "required": ["result", "text", "data", "finish", "model", "usage", "mended", "cached"],
         "properties": {
             "result": {"description": "the data, or the text where there is no schema"},
             "text": {"type": "string"},
@@ -264,6 +281,7 @@ TYPE = NodeType(
             "model": {"type": "string", "description": "as its provider names it"},
             "usage": USAGE,
             "mended": {"type": "boolean", "description": "whether something around the JSON was taken away"},
+            "cached": {"type": "boolean", "description": "whether it was said before, to exactly the same request"},
         },
     },
     capabilities=frozenset({"network", "model"}),

@@ -120,12 +120,13 @@ class Upkeep:
         retention_days: float,
         event_days: float,
         session_days: float = 90,
+        llm_cache_days: float = 7,
         grace_seconds: float,
         dry_run: bool = False,
     ) -> tuple[int, Collected]:
         """Forget runs that ended long ago, and take away blobs that nothing names; how many runs, and which blobs."""
         from perdure.runtime.collector import Collector
-        from perdure.runtime.pruner import Pruner
+        from perdure.runtime.pruner import DAY, Pruner
 
         engine = self._engine
         archive = self._tenancy.archive
@@ -133,5 +134,7 @@ class Upkeep:
         pruner = Pruner(engine.journal, archive, engine.clock, **days)
         forgotten = await (pruner.count() if dry_run else pruner.prune())
         blobs = engine.contents.blobs
+        while not dry_run and await blobs.forget(engine.clock.now() - llm_cache_days * DAY):
+            pass
         collector = Collector(engine.journal, archive, blobs, engine.library, engine.clock, grace_seconds=grace_seconds)
         return forgotten, await collector.collect(dry_run=dry_run)

@@ -95,6 +95,8 @@ def memory_of(state: State, activation: Activation, address: Address, config: An
     steps = steps_of(activation.checkpoint)
     if not isinstance(config, dict) or "prefix" in steps:
         return {}
+    if state.pinned(activation).type != "agent":
+        return {"workflow": state.workflow} if config.get("cache") else {}
     found = session_of(config, address.node)
     allow = _allowed(config)
     if found is None and not allow:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.agents.transcript_view import TALKING
 from perdure.blobs import INLINE_BYTES, WITH_REFS, full_ref, is_ref
 from perdure.budget import Budget
 from perdure.clock import Clock
@@ -309,7 +310,8 @@ class Renderer:
             config = self._config(loaded, activation, undo, None)
             inputs = _inputs(state, activation)
             is_agent = node.type == "agent" and not undo
-            memory = memory_of(state, activation, address, config, self._at_hand(state.tenant)) if is_agent else {}
+            talks = node.type in TALKING and not undo
+            memory = memory_of(state, activation, address, config, self._at_hand(state.tenant)) if talks else {}
         except TemplateError as error:
             problem = Error(error.code, str(error))
             return c.Fail(at=activation.scheduled_at, address=address, error=problem, retryable=False)

@@ -57,7 +57,7 @@ class Context:
     __slots__ = (
         *("_asks", "_call_ended", "_calls", "_data", "_flying", "_idle"),
         *("_inputs", "_short", "_steps", "_task", "_used"),
-        "cancelled",
+        *("answers", "cancelled", "memory"),
         "shared",
     )
     __perdure_context__ = True
@@ -65,7 +65,8 @@ class Context:
     """Whether the process does nothing else, so that no other work waits while much is read."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
+        self._task, self.memory = task, task.memory  # what earlier runs left, for agents
+        self.answers: Any = None  # where answers of models are found again
         self._inputs: dict[str, Any] | None = None
         self._data, self._steps = split(task.checkpoint)
         self._used: set[str] | None = None
@@ -213,8 +214,7 @@ class Context:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the attempt is over though its handler may not know: it has asked for something, or was refused. For
-        workers."""
+        """Whether the attempt is over, though its handler may not know: it has asked, or was refused. For workers."""
         return self._asks is not None or self._short is not None
 
     @property
@@ -231,10 +231,6 @@ class Context:
     def label(self) -> str:
         """How far what the config was made of is to be believed. For node types."""
         return self._task.label
-
-    @property
-    def memory(self) -> dict[str, Any]:
-        return self._task.memory
 
     @property
     def log(self) -> Log:

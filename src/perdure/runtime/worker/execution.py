@@ -38,7 +38,7 @@ from perdure.runtime.worker.claim_file import Claims
 from perdure.runtime.worker.context import Context, running_loop
 from perdure.runtime.worker.deadline_watch import Watch
 from perdure.runtime.worker.encoder import is_light
-from perdure.runtime.worker.handler_inputs import Filling
+from perdure.runtime.worker.handler_inputs import Filling, Shelf
 from perdure.runtime.worker.handler_results import Leaving, Left, is_quick
 from perdure.runtime.worker.handlers import Found, Handlers
 from perdure.runtime.worker.inflow import Inflows, decode_bodies, decode_piece
@@ -268,6 +268,9 @@ class Execution:
     async def get_blob(self, task: Task, ref: str) -> bytes | bytearray:
         return await self._filling.get(task, ref)
 
+    def shelf_of(self, tenant: str) -> Shelf | None:
+        return self._filling.shelf_of(tenant)
+
     async def keep_assets(self, task: Task, found: list[Asset]) -> None:
         await self._leaving.keep_assets(task, found)
 
@@ -413,6 +416,7 @@ class WorkerContext(Context):
         super().__init__(task)
         self._execution = execution
         self._attempt = attempt
+        self.answers = execution.shelf_of(task.tenant)
 
     def _keep_line(self, level: int, text: str) -> None:
         self._execution.keep_line(self._task, level, text)

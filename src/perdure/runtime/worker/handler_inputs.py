@@ -77,6 +77,27 @@ def load(value: Any, get: Callable[[str], bytes]) -> Any:
         return done.value
 
 
+class Shelf:
+    """What is kept under names for one tenant. A store that is away has nothing: whoever looks can do without."""
+
+    def __init__(self, blobs: BlobStore, tenant: str) -> None:
+        self._blobs = blobs
+        self._tenant = tenant
+
+    async def recall(self, name: str) -> tuple[bytes, float] | None:
+        try:
+            return await self._blobs.recall(self._tenant, name)
+        except BlobStoreUnavailable as error:
+            _log.warning("an answer cannot be looked for: %s", error)
+            return None
+
+    async def remember(self, name: str, data: bytes) -> None:
+        try:
+            await self._blobs.remember(self._tenant, name, data)
+        except BlobStoreUnavailable as error:
+            _log.warning("an answer cannot be kept: %s", error)
+
+
 class Filling:
     def __init__(self, blobs: BlobStore | None, clock: Clock, vault: Vault | None = None) -> None:
         self._blobs = blobs
@@ -153,6 +174,10 @@ class Filling:
         if self._vault is None:
             raise UnknownKey(f"{task.task_id} reads sealed fields, and this worker has no keys")
         return self._vault.sealer(task.tenant, task.sealed_for or task.run_id)
+
+    def shelf_of(self, tenant: str) -> Shelf | None:
+        """Where a tenant's answers of models are found again; None without a blob store."""
+        return None if self._blobs is None else Shelf(self._blobs, tenant)
 
     async def get(self, task: Task, ref: str) -> bytes | bytearray:
         return await self._insist(task, ref, lambda blobs: blobs.get(task.tenant, ref))
