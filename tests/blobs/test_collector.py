@@ -12,8 +12,11 @@ from perdure.blob_stores.folder import FolderObjects
 from perdure.blob_stores.objects import ObjectBlobs
 from perdure.blobs import BlobMissing, ForeignBlobStore, key_of
 from perdure.clock import system
+from perdure.journal import AgentEntry
+from perdure.kernel import segments
 from perdure.kernel.lifecycle import RunState
 from perdure.runtime.collector import Collector
+from perdure.service import Service
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.engine import tasks
 from tests.engine.helpers import compiled, crash, ended, finish, opened, running, start, task, workflow
@@ -339,3 +342,24 @@ async def test_collecting_where_there_is_nothing_makes_no_folder(tmp_path, clock
     assert (done.kept, done.discarded) == (0, 0)
     assert not (tmp_path / "perdure.db.blobs").exists()
     await engine.close()
+
+
+async def test_what_agents_left_outlives_their_runs(tmp_path, clock):
+    """A turn of a session that is so large that it is a blob stays as long as its session."""
+    async with running(tmp_path) as engine:
+        with_clock(engine, clock)
+        ref = await engine.blobs.put("default", encoded({"asked": "x", "said": "y", "label": "user,public"}))
+        body = segments.encode(segments.BlobRef(ref))[0]
+        about: dict[str, Any] = {"tenant": "default", "space": "session", "name": "chat/agent/ann", "place": "1"}
+        await engine.archive.save_entry(AgentEntry(**about, at=1.0, body=body))
+        for _ in range(3):
+            clock.passed += GRACE + HOUR
+            await collector(engine, clock).collect()
+        view = await Service.of_owner(engine).agent_sessions.get("chat", "agent", "ann")
+        assert view["turns"][0]["asked"] == "x"
+        await engine.archive.delete_entries("default", "session", "chat/agent/ann")
+        for _ in range(3):
+            clock.passed += GRACE + HOUR
+            await collector(engine, clock).collect()
+        with pytest.raises(BlobMissing):
+            await engine.blobs.get("default", ref)

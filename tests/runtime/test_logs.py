@@ -70,7 +70,7 @@ async def test_runs_that_ended_before_the_retention_are_forgotten_and_others_are
             sleep = staticmethod(lambda seconds: asyncio.sleep(0))
 
         assert (await engine.journal.get_run("old")).row.ended_at < ended
-        pruner = Pruner(engine.journal, engine.archive, Later, retention_days=30, event_days=7)
+        pruner = Pruner(engine.journal, engine.archive, Later, retention_days=30, event_days=7, session_days=90)
         assert await pruner.count() == 1
         assert await pruner.prune() == 1
         assert await engine.journal.find_run("old") is None
