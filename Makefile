@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-agent ui ui-watch tools test budgets check stress sim trigger-kills chaos cluster fuzz api attack real-model agentdojo bfcl bench peers pictures format lock clean
+.PHONY: help setup demo demo-agent ui ui-watch tools test budgets check stress sim trigger-kills chaos cluster fuzz api attack real-model agentdojo bfcl oracle accounting agent-kills bench peers pictures format lock clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -92,6 +92,17 @@ attack: setup ## every attack that worked once or never did, on real servers of 
 
 real-model: setup ## RUNS=200 of models, classifiers and agents on SmolLM2, a small real model: each ends as documented; fetches 127 MB once
 	@$(PY) -m tests.real_model --runs $(or $(RUNS),200) $(ARGS)
+
+accounting: setup ## CALLS=10000 of models through faults and retries: provider, events, ledger and service count the same; some 20 minutes
+	@CALLS=$(or $(CALLS),10000) $(PY) -m pytest -n 0 -s --timeout 0 tests/llms/test_accounting.py $(ARGS)
+
+agent-kills: setup ## KILLS=200 of the process in the middle of agents: nothing that was kept is repeated; some 15 minutes
+	@KILLS=$(or $(KILLS),200) $(PY) -m pytest -n 0 -s --timeout 0 tests/agents/test_kills.py $(ARGS)
+
+oracle: setup ## the libraries of OpenAI and Anthropic beside our codecs, for COUNT=200 generated requests and answers; fetches 90 MB once
+	@$(PY) scripts/judges.py sdks && export PYTHONPATH=.judges/sdks:src:. && \
+	  $(PY) -m perdure llm-server --script tests/llms/oracle.yaml --port 8792 $(PY) tests/llms/oracle.py 8792 && \
+	  $(PY) -m tests.llms.sdks --count $(or $(COUNT),200) $(ARGS)
 
 bfcl: setup ## BFCL's 2,501 questions: functions and calls through every wire format, and whether a search finds the functions; minutes
 	@$(PY) -m tests.bfcl $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -35,6 +36,8 @@ from tests.engine.helpers import (
 from tests.engine.test_crash_points import dies_at
 
 did: Counter[str] = Counter()
+STEP = 1 if os.environ.get("PERDURE_TEST_LONG") else 4
+"""At which appends a process dies."""
 
 
 def lookup(id: int) -> dict[str, Any]:
@@ -183,7 +186,7 @@ async def run_to_the_end(engine: Any, definition: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_crash_at_any_append_repeats_nothing_that_was_kept(tmp_path, after):
-    for number in range(3 + after, 60, 4):
+    for number in range(3 + after, 60, STEP):
         folder = tmp_path / str(number)
         folder.mkdir()
         did.clear()

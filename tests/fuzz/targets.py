@@ -29,6 +29,7 @@ from perdure.sandbox import Sandbox
 from perdure.sandbox.jq import Jq, JqError
 from tests.expressions.helpers import LOOP, NODES, RUN, namespace
 from tests.fuzz import making
+from tests.fuzz.answers import read_answer
 
 
 def read_json(random: Random) -> None:
@@ -192,6 +193,7 @@ TARGETS: dict[str, Callable[[Random], None]] = {
     "conditions": evaluate_condition,
     "code": check_code,
     "pipelines": run_steps,
+    "answers": read_answer,
 }
 
 

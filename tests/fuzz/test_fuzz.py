@@ -20,6 +20,7 @@ CASES = {
     "conditions": 400,
     "code": 400,
     "pipelines": 160,
+    "answers": 400,
 }
 PATIENCE = 3
 """Times the limit: processor time too grows when two tests share a core's caches."""

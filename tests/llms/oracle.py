@@ -1,8 +1,6 @@
-"""What the vendors' own libraries read of the scripted server, and what they say of our requests. Run by hand, in an environment
-of its own, when a codec, a shape of the server or a library changes:
+"""What the vendors' own libraries read of the scripted server, and what they say of our requests. Run when a codec, a shape of the server or a library changes; `make oracle` does it, and compares generated ones (`sdks.py`):
 
-    python -m venv /tmp/oracle && /tmp/oracle/bin/pip install openai anthropic
-    perdure llm-server --script tests/llms/oracle.yaml --port 8792 /tmp/oracle/bin/python tests/llms/oracle.py 8792
+    perdure llm-server --script tests/llms/oracle.yaml --port 8792 python tests/llms/oracle.py 8792
 
 It writes `recorded.json`, which `test_oracle.py` compares with our codecs. `requests.json`, which that test writes from our codecs
 when it is run with PERDURE_TEST_RECORD=1, is checked here against the types of the libraries: no key that they do not know, and
