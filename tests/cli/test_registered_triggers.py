@@ -5,12 +5,15 @@ import json
 import os
 import re
 
+import click
 import pytest
 
 from perdure.cli.backend import ask
 from perdure.cli.own_triggers import apply_declared
 from perdure.cli.trigger_output import print_triggers, say_pauses
+from perdure.cli.trigger_trials import poll_registered
 from perdure.cli.where import Where
+from tests.attack.marks import attack
 from tests.attack.test_terminal import HOSTILE, assert_clean
 from tests.waiting import wait_until
 
@@ -340,3 +343,16 @@ def test_a_registered_source_is_read_from_its_cursor_which_stays(shell, monkeypa
     shown = shell.run("triggers", "test", "files", "--poll", "--count", "5").stdout
     assert ("a.csv" in shown, "b.csv" in shown) == (False, True)
     assert json.loads(shell.run("triggers", "show", "files", "--json").stdout)["cursor"] == cursor
+
+
+@attack("X08", "a server whose trigger has a source at an address of its own, with secrets of who looks at it")
+def test_no_server_has_a_source_read_from_this_machine(monkeypatch):
+    """What `--poll` reads, it reads with the secrets of this machine, and from its folders."""
+    monkeypatch.setenv("PERDURE_SECRET_MINE", "a secret of this machine")
+    source = {"url": "postgres://u:{{ secrets.MINE }}@127.0.0.1:1/x", "table": "t", "cursor": ["id"]}
+    view = {"name": "theirs", "cursor": None, "spec": {"name": "theirs", "workflow": "w", "postgres_table": source}}
+    with pytest.raises(click.UsageError, match="what a server says"):
+        poll_registered(view, (), 1, Where(server="http://127.0.0.1:1"), False)
+    monkeypatch.setenv("PERDURE_SERVER_URL", "http://127.0.0.1:1")
+    with pytest.raises(click.UsageError, match="what a server says"):
+        poll_registered(view, (), 1, Where(), False)

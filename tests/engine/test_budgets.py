@@ -8,6 +8,7 @@ from perdure.model.money import Budget, Usage
 from perdure.service import Service
 from perdure.service.errors import Invalid
 from perdure.service.runs.run_usage import usage_of
+from tests.attack.marks import attack
 from tests.engine import tasks
 from tests.engine.helpers import ask, compiled, ended, output_of, running, start, state_of, task, until, workflow
 
@@ -147,3 +148,13 @@ async def test_the_runs_of_a_tenant_stay_within_its_budget_and_go_on_when_it_is_
                 await until(engine, lambda state: state.terminal or state.state == "paused", run_id)
                 await ask(engine, "resume", run_id=run_id)
         assert len(tasks.seen) == 24
+
+
+@attack("S30", "a budget of a workflow whose name reads as another")
+@pytest.mark.parametrize("name", ["pay\u200b", "pay\u00a0", "p\u0430y ", "pay\x1b[2J", "", "a/b", "\u202eyap"])
+async def test_a_budget_is_of_a_name_that_a_workflow_can_have(tmp_path, name):
+    async with running(tmp_path) as engine:
+        budgets = Service.of_owner(engine, "ann").budgets
+        with pytest.raises(Invalid, match="is no scope of a budget"):
+            await budgets.set(f"workflow:{name}", calls=1)
+        assert (await budgets.list())["items"] == []

@@ -202,7 +202,7 @@ def test_slack_names_its_events():
     assert verify(Verify("slack", "S"), headers, body, (KEY,), NOW) == Genuine("Ev123")
 
 
-@attack("X18", "a command of Slack that was seen on its way is sent again within five minutes")
+@attack("X30", "a command of Slack that was seen on its way is sent again within five minutes")
 def test_what_slack_signed_without_an_id_is_one_delivery_however_often_it_is_sent():
     def send(text, stamp):
         body = f"command=%2Fdeploy&text={text}&trigger_id=13345224609.738474920".encode()

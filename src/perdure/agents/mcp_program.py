@@ -69,7 +69,8 @@ async def _read_line(stdout: Any) -> bytes:
     try:
         line: bytes = await stdout.readline()
     except ValueError:
-        raise Failure("mcp_answer_too_large", "the MCP server answers with too many bytes; let it give less") from None
+        text = "the MCP server answers with too many bytes; let it give less"
+        raise Failure("mcp_answer_too_large", text, retryable=False) from None
     return line
 
 

@@ -67,10 +67,15 @@ def poll_file(file: str, name: str | None, modules: tuple[str, ...], count: int,
 
 
 def poll_registered(view: View, modules: tuple[str, ...], count: int, where: Where, as_json: bool) -> None:
+    """Only of a database here: what a server says is read with no secret of this machine, and from no folder of it."""
     import msgspec
 
     from perdure.model.triggers import Trigger
 
+    if where.find_server() is not None:
+        raise click.UsageError(
+            f"--poll reads from this machine, with its secrets, and {view['name']} is what a server says; look at it, and give --poll the FILE"
+        )
     cursor = view["cursor"]
     if isinstance(cursor, str) and cursor.endswith("…"):
         raise click.UsageError(

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MOST_BUDGETS = 1_000
 SHARE = 0.1
 """How much of the budget of a tenant one activation may use, where nobody says."""
-_SCOPE = re.compile(r"tenant|workflow:[^/\x00-\x20\x7f\ud800-\udfff\ufffd]{1,200}")
+_SCOPE = re.compile(r"tenant|workflow:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+"""A workflow has no other name: one that reads as another would hold for none."""
 
 
 class Budgets:
