@@ -31,6 +31,12 @@ def test_a_command_runs_while_the_server_is_up_and_its_exit_is_the_servers(tmp_p
     assert json.loads((tmp_path / "said").read_text()) == ["scripted", "m"]
 
 
+@pytest.mark.slow
+def test_a_command_that_is_killed_has_the_exit_code_of_shells(unused_tcp_port):
+    command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    assert CliRunner().invoke(llm_server, ["--port", str(unused_tcp_port), *command]).exit_code == 137
+
+
 def test_a_script_that_cannot_be_read_is_named(tmp_path):
     done = CliRunner().invoke(llm_server, ["--script", str(tmp_path / "none.yaml")])
     assert "none.yaml: No such file" in str(done.exception)

@@ -57,6 +57,7 @@ async def _serve(script: Script, port: int, command: tuple[str, ...]) -> int:
             process = await asyncio.create_subprocess_exec(*command)
         except OSError as error:
             raise SettingsInvalid(f"cannot run {command[0]}: {error.strerror}") from None
-        return await process.wait()
+        code = await process.wait()
+        return code if code >= 0 else 128 - code  # as shells say that a signal ended it
     finally:
         await server.close()
