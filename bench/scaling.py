@@ -28,7 +28,7 @@ from perdure.doctor import examine
 from perdure.engine import Engine
 from perdure.journal import RunFilter
 from perdure.journals.sqlite import SqliteJournal
-from perdure.runtime.coordinator.listener import Listener
+from perdure.runtime.coordinator.ownership.listener import Listener
 from perdure.runtime.coordinator.requests import Request
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "scaling.svg"

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from perdure.api.app import NOUNS
-from perdure.api.dev_only import routes as dev
 from perdure.api.openapi import make_document
+from perdure.api.routes.dev_only import routes as dev
 
 
 def main(file: Path) -> None:

@@ -41,7 +41,7 @@ IMPORTED = (
     "jinja2.sandbox",
     "perdure.access",
     "perdure.api.server",
-    "perdure.api.welcome",
+    "perdure.api.routes.welcome",
     "perdure.deployment",
     "perdure.drawing",
     "perdure.engine",

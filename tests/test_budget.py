@@ -128,7 +128,7 @@ def test_nobody_counts_by_another_notion():
     ]
     money = ["model/money.py: Budget"]  # of calls that cost something: another thing, which runs are given (rule 82)
     kept = [
-        "runtime/coordinator/room.py: Room"
+        "runtime/coordinator/tasks/room.py: Room"
     ]  # of what a run keeps for all its life, and not of what is done for a request
     assert sorted(found) == ["budget.py: Budget", "budget.py: OverBudget", *money, *kept]
 

@@ -34,7 +34,7 @@ WHOLE = {
     "saved_views.list": "an owner may have MOST of them, and a tenant as many",
 }
 """Lists that are given whole, with the reason."""
-HOLDERS = ["engine.py", "journal.py", "journals", "runtime/coordinator", "cli/run.py", "cli/database.py"]
+HOLDERS = ["engine.py", "journal.py", "journals", "runtime/coordinator", "cli/run.py", "cli/frame/database.py"]
 HELD_BACK = ["kernel", "invariants", "runtime/coordinator"]
 ONE_MEANING = {
     "Scope": ["kernel", "runtime/worker/context.py"],
@@ -42,19 +42,19 @@ ONE_MEANING = {
         "sdk",
         "simulation",
         "service/decisions.py",
-        "api/hooks.py",
+        "api/routes/hooks.py",
         "cli/approvals.py",
         "cli/terminal",
         "nodes",
     ],
-    "Context": ["runtime/worker", "simulation/hands.py", "nodes/task.py", "cli/function_checks.py"],
+    "Context": ["runtime/worker", "simulation/hands.py", "nodes/task.py", "cli/frame/function_checks.py"],
     "hold": [*HOLDERS, *HELD_BACK, "simulation", "transports/redis"],
     "take": [
         "journals/postgres/connections.py",
         "journals/postgres/writer.py",
         "journals/sqlite/writer.py",
         "runtime/coordinator/batch.py",
-        "runtime/coordinator/dispatcher.py",
+        "runtime/coordinator/tasks/dispatcher.py",
         "kernel/signal_lines.py",
         "cli/terminal/painter.py",
         "sandbox/jq.py",

@@ -14,8 +14,8 @@ from perdure.blobs import INLINE_BYTES, BlobStore, parse_ref
 from perdure.budget import Budget
 from perdure.errors import PerdureError
 from perdure.kernel import segments
-from perdure.kernel.run_view import about_view, run_view
-from perdure.kernel.seen import JOURNAL, Seen
+from perdure.kernel.readings.run_view import about_view, run_view
+from perdure.kernel.readings.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.threads import aside

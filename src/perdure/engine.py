@@ -38,14 +38,14 @@ from perdure.kernel.state import State
 from perdure.nodes import installed
 from perdure.nodes.registry import Registry
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.handled import Handled, begin_handled
-from perdure.runtime.coordinator.handover import Handover
-from perdure.runtime.coordinator.leftovers import Others, find_left_alone, list_active
 from perdure.runtime.coordinator.library import Library
-from perdure.runtime.coordinator.listener import Listener
-from perdure.runtime.coordinator.partitions import Sharing
+from perdure.runtime.coordinator.ownership.handled import Handled, begin_handled
+from perdure.runtime.coordinator.ownership.handover import Handover
+from perdure.runtime.coordinator.ownership.leftovers import Others, find_left_alone, list_active
+from perdure.runtime.coordinator.ownership.listener import Listener
+from perdure.runtime.coordinator.ownership.partitions import Sharing
 from perdure.runtime.coordinator.receiver import Receiver
-from perdure.runtime.coordinator.roster import Roster
+from perdure.runtime.coordinator.tasks.roster import Roster
 from perdure.runtime.coordinator.triggers import poll_tasks
 from perdure.runtime.coordinator.work_reports import WorkReports
 from perdure.runtime.event_room import EventRoom

@@ -2,8 +2,9 @@
 
 import pytest
 
-from perdure.api import assets as asset_routes
-from perdure.api import byte_ranges, system
+from perdure.api import byte_ranges
+from perdure.api.routes import assets as asset_routes
+from perdure.api.routes import system
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 CONTENT = bytes(range(256)) * 40

@@ -9,8 +9,9 @@ import pytest
 from perdure.access import Authenticator
 from perdure.access.keys import issue_key
 from perdure.access.tokens import TokenRules, Tokens
-from perdure.api import Options, sessions
+from perdure.api import Options
 from perdure.api.own_pages import COOKIE
+from perdure.api.routes import sessions
 from perdure.engine import Engine
 from perdure.service.tenancy import archive_of
 from tests.api.helpers import API, SECRET, bearer, mounted, served

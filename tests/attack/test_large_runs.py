@@ -20,7 +20,8 @@ from perdure.kernel.segments import BlobRef
 from perdure.limits import Bounds
 from perdure.nodes.http import read_body
 from perdure.outcomes import Failure
-from perdure.runtime.coordinator import listener, loaded, projections, rulings
+from perdure.runtime.coordinator import loaded, projections, rulings
+from perdure.runtime.coordinator.ownership import listener
 from perdure.runtime.worker import handler_inputs
 from perdure.sandbox import jq
 from perdure.settings import Settings

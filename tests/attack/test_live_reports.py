@@ -11,8 +11,8 @@ import pytest
 from perdure.api import Options, chunk_frames
 from perdure.clock import system
 from perdure.kernel.address import Address, parse_task_id
-from perdure.kernel.run_view import read_progress
-from perdure.kernel.seen import Working
+from perdure.kernel.readings.run_view import read_progress
+from perdure.kernel.readings.seen import Working
 from perdure.runtime.coordinator.work_reports import WorkReports
 from perdure.transport import LONGEST_PROGRESS, MOST_SLOTS, WorkerBeat
 from perdure.transports.envelopes import Keyring

@@ -8,8 +8,8 @@ import pytest
 
 from perdure.kernel import snapshot
 from perdure.kernel.state import Activation, Key, State, key_of
-from perdure.runtime.coordinator import room
-from perdure.runtime.coordinator.room import FEW_PARTS, MOST_PARTS, Room, look, needs_a_look
+from perdure.runtime.coordinator.tasks import room
+from perdure.runtime.coordinator.tasks.room import FEW_PARTS, MOST_PARTS, Room, look, needs_a_look
 from perdure.weight import count_parts
 from tests.api.helpers import serving
 from tests.attack.marks import attack

@@ -9,7 +9,7 @@ import pytest
 
 from perdure.api import create_app
 from perdure.api import server as servers
-from perdure.cli import host
+from perdure.cli.frame import host
 from perdure.journal import partition_of
 from perdure.limits import Ask, Entered, Limit
 from perdure.settings import Settings

@@ -70,7 +70,7 @@ async def _released_when_a_person_says_so(path):
 
 @attack("S05", "a run that goes on between two deaths is no culprit")
 def test_a_run_that_was_at_hand_at_two_deaths_and_went_on_between_them_is_left_alone(tmp_path):
-    from perdure.runtime.coordinator.handled import Handled
+    from perdure.runtime.coordinator.ownership.handled import Handled
 
     for seq in (5, 7, 7):
         handled = Handled(tmp_path / "handled")

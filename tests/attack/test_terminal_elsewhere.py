@@ -14,9 +14,9 @@ from perdure import Client
 from perdure.cli.app import app
 from perdure.cli.terminal.happenings import Happening
 from perdure.kernel import events as e
-from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
-from perdure.kernel.trigger_run import TRIGGER
+from perdure.kernel.triggers.mailbox import Mailbox
+from perdure.kernel.triggers.trigger_run import TRIGGER
 from perdure.kernel.values import Error
 from tests.attack.marks import attack
 from tests.attack.test_terminal import HOSTILE, assert_clean, prepare, shell  # noqa: F401  # a fixture

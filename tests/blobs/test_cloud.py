@@ -11,7 +11,7 @@ import pytest
 from perdure.blob_stores.store_url import open_store
 from perdure.blobs import BlobStoreUnavailable
 from perdure.kernel.lifecycle import RunState
-from perdure.runtime.coordinator import fetcher
+from perdure.runtime.coordinator.tasks import fetcher
 from tests.engine import tasks
 from tests.engine.helpers import ended, finish, output_of, running, start, task, until_true, workflow
 from tests.engine.test_blobs import BIG, big, content, ref_to

@@ -20,7 +20,7 @@ import httpx2
 import pytest
 
 from perdure.kernel import events as e
-from perdure.kernel.mailbox import run_of_item
+from perdure.kernel.triggers.mailbox import run_of_item
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
 from tests.chaos.cluster import Cluster, Process

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from perdure.cli.app import HELPS, SECTIONS, app
-from perdure.cli.exits import ExitCode
+from perdure.cli.frame.exits import ExitCode
 from tests.cli.helpers import ROOT, task, workflow
 
 REFERENCE = ROOT / "docs" / "reference" / "cli.md"
@@ -153,7 +153,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_debug(shell, tmp_path, monk
     def broken(*args, **kwargs):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("perdure.cli.database.load_settings", broken)
+    monkeypatch.setattr("perdure.cli.frame.database.load_settings", broken)
     text = shell.error("runs", "list")
     assert "Error: ZeroDivisionError: oops\nThis is a bug in Perdure." in text
     with pytest.raises(ZeroDivisionError):

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from perdure.cli.app import app
-from perdure.cli.host import host
+from perdure.cli.frame.host import host
 from perdure.errors import SettingsInvalid
 from perdure.settings import Settings
 from tests.attack.__main__ import GENERATED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from perdure.cli.log_lines import JsonFormatter, configure
+from perdure.cli.frame.log_lines import JsonFormatter, configure
 from perdure.settings import Settings
 
 

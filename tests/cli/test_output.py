@@ -11,7 +11,7 @@ from perdure.cli.terminal.tree import render
 from perdure.engine import Engine
 from perdure.kernel import commands as c
 from perdure.kernel.events import NodeWaiting
-from perdure.kernel.run_view import run_view
+from perdure.kernel.readings.run_view import run_view
 from perdure.kernel.values import Error, Wait
 from perdure.service.views import node_with_visits
 from tests.cli.helpers import human, task, workflow

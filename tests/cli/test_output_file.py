@@ -7,8 +7,8 @@ import tempfile
 import click
 import pytest
 
-from perdure.cli import output_file
-from perdure.cli.output_file import opened_output
+from perdure.cli.frame import output_file
+from perdure.cli.frame.output_file import opened_output
 from tests.attack.marks import attack
 
 

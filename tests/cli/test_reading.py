@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from perdure.cli.app import app
-from perdure.cli.problems import look_at
+from perdure.cli.frame.problems import look_at
 from perdure.cli.run import tell_left
 from perdure.cli.terminal import output
 from perdure.cli.terminal.speech import style, wrap

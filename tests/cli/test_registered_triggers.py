@@ -8,11 +8,11 @@ import re
 import click
 import pytest
 
-from perdure.cli.backend import ask
-from perdure.cli.own_triggers import apply_declared
-from perdure.cli.trigger_output import print_triggers, say_pauses
-from perdure.cli.trigger_trials import poll_registered
-from perdure.cli.where import Where
+from perdure.cli.frame.backend import ask
+from perdure.cli.frame.where import Where
+from perdure.cli.triggers.own_triggers import apply_declared
+from perdure.cli.triggers.trigger_output import print_triggers, say_pauses
+from perdure.cli.triggers.trigger_trials import poll_registered
 from tests.attack.marks import attack
 from tests.attack.test_terminal import HOSTILE, assert_clean
 from tests.waiting import wait_until

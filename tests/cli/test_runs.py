@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from perdure.cli.parameters import Moment
+from perdure.cli.frame.parameters import Moment
 from tests.cli.helpers import human, task, workflow
 
 NOW = 1_794_735_000.0
@@ -170,12 +170,12 @@ def test_runs_are_chosen_by_tag_and_time(shell, tmp_path):
     ],
 )
 def test_times_are_read_as_people_write_them(monkeypatch, text, expected):
-    monkeypatch.setattr("perdure.cli.parameters.system.now", lambda: NOW)
+    monkeypatch.setattr("perdure.cli.frame.parameters.system.now", lambda: NOW)
     assert Moment()(text) == expected
 
 
 def test_times_without_a_zone_are_utc_as_those_that_are_printed(monkeypatch):
-    monkeypatch.setattr("perdure.cli.parameters.system.now", lambda: NOW)
+    monkeypatch.setattr("perdure.cli.frame.parameters.system.now", lambda: NOW)
     midnight = datetime.datetime.fromtimestamp(Moment()("2026-11-15"), datetime.UTC)
     assert (midnight.year, midnight.month, midnight.day, midnight.hour) == (2026, 11, 15, 0)
     clock = datetime.datetime.fromtimestamp(Moment()("9:30"), datetime.UTC)

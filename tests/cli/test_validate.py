@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from perdure.cli.problems import aim
+from perdure.cli.frame.problems import aim
 from tests.cli.helpers import task, workflow
 
 BAD = """\

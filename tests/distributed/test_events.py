@@ -6,7 +6,7 @@ import pytest
 
 from perdure.access import LOCAL
 from perdure.doctor import examine
-from perdure.kernel.mailbox import run_of_item
+from perdure.kernel.triggers.mailbox import run_of_item
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
 from perdure.triggers.declarations import read_data

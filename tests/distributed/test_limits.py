@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.kernel.address import Address
-from perdure.runtime.coordinator import limiter
+from perdure.runtime.coordinator.tasks import limiter
 from tests.distributed.helpers import Deployment, eventually
 from tests.engine import counting, tasks
 from tests.engine.helpers import ask, crash, ended, start, workflow

@@ -12,7 +12,7 @@ import pytest
 from perdure import engine
 from perdure.access import LOCAL
 from perdure.engine import Engine
-from perdure.kernel.mailbox import run_of_item
+from perdure.kernel.triggers.mailbox import run_of_item
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
 from perdure.sources import Item, Polled, Source

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.explain import explain
-from perdure.kernel.run_view import run_view
+from perdure.kernel.readings.explain import explain
+from perdure.kernel.readings.run_view import run_view
 from tests.distributed.helpers import Deployment, eventually
 from tests.engine.helpers import ended, start, workflow
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.explain import explain
+from perdure.kernel.readings.explain import explain
 from tests.distributed.helpers import PARTITIONS, Deployment, eventually
 from tests.engine.helpers import ask, ended, start, task, transform, until, workflow
 from tests.processes import python_path

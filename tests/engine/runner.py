@@ -142,7 +142,7 @@ async def main(folder: Path) -> int:
 
 def _plant_bomb(word: str) -> None:
     """Whatever has this word in it kills the process when it is looked at, as taking all memory would."""
-    from perdure.runtime.coordinator import renderer
+    from perdure.runtime.coordinator.tasks import renderer
 
     def armed(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(what: Any, *more: Any) -> Any:

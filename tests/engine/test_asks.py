@@ -8,7 +8,7 @@ import signal
 import msgspec
 import pytest
 
-from perdure.kernel.explain import explain
+from perdure.kernel.readings.explain import explain
 from perdure.runtime.coordinator.asked_for import asked_for
 from perdure.transport import Result
 from tests.engine import tasks

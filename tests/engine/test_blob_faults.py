@@ -12,7 +12,7 @@ from perdure.blobs import BlobMissing, key_of
 from perdure.kernel.events import refs_of
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.segments import BlobRef
-from perdure.runtime.coordinator import cache, fetcher
+from perdure.runtime.coordinator.tasks import cache, fetcher
 from tests.doubles.blob_faults import BlobFault, FaultyBlobs
 from tests.engine import tasks
 from tests.engine.helpers import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.cli.database import opened as opened_by_a_command
+from perdure.cli.frame.database import opened as opened_by_a_command
 from perdure.clock import OffsetClock, system
 from perdure.engine import Engine
 from perdure.kernel import events as e

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from perdure.engine import Engine
-from perdure.kernel.explain import explain
+from perdure.kernel.readings.explain import explain
 from perdure.model import compile_definition
 from perdure.runtime.coordinator.requests import Request
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.mailbox import run_of_item
+from perdure.kernel.triggers.mailbox import run_of_item
 from perdure.runtime.triggers import trigger_id
 from tests.engine.helpers import check, opened
 from tests.forking import Forked

@@ -17,7 +17,7 @@ from perdure.clock import SystemClock
 from perdure.engine import Engine
 from perdure.kernel import events as e
 from perdure.kernel.lifecycle import RunState
-from perdure.kernel.mailbox import Mailbox, run_of_item
+from perdure.kernel.triggers.mailbox import Mailbox, run_of_item
 from perdure.runtime import poll_handler
 from perdure.runtime.poll_handler import PollHandler
 from perdure.runtime.triggers import trigger_id

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.clock import SystemClock
-from perdure.kernel.run_view import read_progress, run_view
+from perdure.kernel.readings.run_view import read_progress, run_view
 from perdure.runtime.worker.handler_results import Leaving
 from perdure.runtime.worker.sayings import progress_of
 from perdure.secrets.vault import Vault

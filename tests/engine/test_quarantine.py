@@ -301,7 +301,7 @@ async def test_a_parent_whose_child_is_quarantined_waits_and_the_engine_starts(t
 
 
 async def test_a_run_whose_start_cannot_be_handled_is_refused_and_hurts_nobody(tmp_path, monkeypatch):
-    from perdure.runtime.coordinator.renderer import Renderer
+    from perdure.runtime.coordinator.tasks.renderer import Renderer
 
     async with running(tmp_path) as engine:
         original = Renderer.answer
@@ -320,7 +320,7 @@ async def test_a_run_whose_start_cannot_be_handled_is_refused_and_hurts_nobody(t
 
 
 async def test_a_task_that_cannot_be_made_quarantines_its_run_alone(tmp_path, monkeypatch):
-    from perdure.runtime.coordinator.renderer import Renderer
+    from perdure.runtime.coordinator.tasks.renderer import Renderer
 
     async with running(tmp_path) as engine:
         original = Renderer.task

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from perdure.kernel.explain import explain
-from perdure.kernel.run_view import run_view
+from perdure.kernel.readings.explain import explain
+from perdure.kernel.readings.run_view import run_view
 from perdure.runtime.coordinator.work_reports import list_seen
 from tests.engine.helpers import ask, ended, opened, running, start, task, until_true, workflow
 from tests.engine.runner import Folder

@@ -13,9 +13,9 @@ from perdure.doctor.repair import repair
 from perdure.engine import Engine
 from perdure.journal import Commit
 from perdure.kernel import events as e
-from perdure.kernel import triggers
 from perdure.kernel.lifecycle import RunState
-from perdure.kernel.mailbox import Mailbox, run_of_item
+from perdure.kernel.triggers import trigger_commands
+from perdure.kernel.triggers.mailbox import Mailbox, run_of_item
 from perdure.runtime.triggers import trigger_id
 from perdure.service import Service
 from perdure.service.errors import EventsFull, Invalid
@@ -153,7 +153,7 @@ async def test_a_full_mailbox_reads_on_when_there_is_room_and_drops_nothing(tmp_
 
 @pytest.mark.slow
 async def test_a_trigger_that_goes_on_as_a_new_run_misses_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 25)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 25)
     async with running(tmp_path) as engine:
         await begin(engine)
         await apply(engine, "after", runs={"workflow": "ship"}, inputs={"n": "{{ item.run_id }}"})

@@ -13,7 +13,7 @@ from perdure import engine as engines
 from perdure.errors import StoreUnavailable
 from perdure.journal import JournalClosed
 from perdure.kernel.lifecycle import RunState
-from perdure.runtime.coordinator.courier import Courier
+from perdure.runtime.coordinator.tasks.courier import Courier
 from perdure.runtime.patience import insist
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.tempo import Tempo
@@ -199,7 +199,7 @@ async def test_stops_and_receipts_are_kept_until_the_transport_takes_them():
 
 
 async def test_what_is_kept_for_the_transport_is_bounded(monkeypatch):
-    monkeypatch.setattr("perdure.runtime.coordinator.courier.MOST_KEPT", 3)
+    monkeypatch.setattr("perdure.runtime.coordinator.tasks.courier.MOST_KEPT", 3)
     transport: Any = FaultyTransport(LocalTransport(FakeClock()), lambda name, n: Fault(FaultKind.FAIL_BEFORE))
     courier = Courier(transport)
     for number in range(10):

@@ -11,8 +11,8 @@ from perdure.doctor import examine
 from perdure.doctor.repair import repair
 from perdure.engine import Engine
 from perdure.journal import Commit, TriggerRow
-from perdure.kernel import triggers
-from perdure.kernel.mailbox import Policy
+from perdure.kernel.triggers import trigger_commands
+from perdure.kernel.triggers.mailbox import Policy
 from perdure.runtime.coordinator.triggers.firings import is_mailbox
 from perdure.runtime.coordinator.triggers.trigger_rows import life_of, trigger_row
 from perdure.runtime.triggers import trigger_id
@@ -100,7 +100,7 @@ async def test_a_trigger_that_stops_by_itself_says_why(tmp_path):
 async def test_a_trigger_that_goes_on_as_a_new_run_has_one_row(tmp_path, monkeypatch):
     async with running(tmp_path) as engine:
         await register(engine, workflow(transform("a", {"n": "1"}), name="report"))
-        monkeypatch.setattr(triggers, "LONG_MAILBOX", 6)
+        monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 6)
         first = await find(engine)
         await engine.triggers.deliver("orders", [item("a"), item("b"), item("c")], 1)
 
@@ -109,7 +109,7 @@ async def test_a_trigger_that_goes_on_as_a_new_run_has_one_row(tmp_path, monkeyp
             return row.head != first.head and row.trigger_id == first.trigger_id
 
         await until_true(went_on, "the successor has the row")
-        monkeypatch.setattr(triggers, "LONG_MAILBOX", 1_000)
+        monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 1_000)
         state = await engine.runs.state(first.head)
         assert state.continued_as is not None
         assert trigger_row(state) is None
@@ -172,7 +172,7 @@ async def test_what_is_parked_is_a_letter_of_the_run_that_is_the_trigger_now(tmp
         poison: Any = {"code": "template_error", "message": "no body"}
         one = msgspec.convert({"id": "poison", "error": poison}, type(item("a")))
         await engine.triggers.deliver("orders", [one], 1)
-        monkeypatch.setattr(triggers, "LONG_MAILBOX", 8)
+        monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 8)
         first = await find(engine)
         await engine.triggers.deliver("orders", [item("a"), item("b"), item("c")], 1)
 
@@ -180,7 +180,7 @@ async def test_what_is_parked_is_a_letter_of_the_run_that_is_the_trigger_now(tmp
             return (await find(engine)).head != first.head
 
         await until_true(went_on, "the successor has the row")
-        monkeypatch.setattr(triggers, "LONG_MAILBOX", 1_000)
+        monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 1_000)
         letters = (await engine.journal.list_dead_letters()).items
         head = (await find(engine)).head
         assert {(row.run_id, row.state) for row in letters} == {(first.head, "requeued"), (head, "pending")}

@@ -9,15 +9,16 @@ import pytest
 
 from perdure.engine import Engine
 from perdure.kernel import commands as c
-from perdure.kernel import continuations, triggers
+from perdure.kernel import continuations
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.lifecycle import RunState
-from perdure.kernel.mailbox import Mailbox, Policy, Rate, run_of_item, run_of_window
 from perdure.kernel.segments import BlobRef
+from perdure.kernel.triggers import trigger_commands
+from perdure.kernel.triggers.mailbox import Mailbox, Policy, Rate, run_of_item, run_of_window
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator import loaded
-from perdure.runtime.coordinator.listener import Listener
+from perdure.runtime.coordinator.ownership.listener import Listener
 from perdure.runtime.coordinator.requests import Request, encode_request
 from perdure.runtime.lost_runs import LostRuns
 from perdure.runtime.triggers import trigger_id
@@ -157,7 +158,7 @@ async def test_a_run_that_is_there_already_ends_the_firing_as_a_duplicate(tmp_pa
 
 @pytest.mark.slow
 async def test_a_trigger_that_goes_on_as_a_new_run_hears_of_what_the_old_one_started(tmp_path, monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 25)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 25)
     async with running(tmp_path) as engine:
         await register(engine, PLAIN, open=3)
         for n in range(30):
@@ -328,12 +329,12 @@ async def test_a_stop_that_comes_before_its_run_is_not_lost(tmp_path):
 
 
 async def test_a_command_of_a_trigger_goes_on_to_the_run_that_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 6)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 6)
     async with running(tmp_path) as engine:
         await register(engine, WAITS, open=1)
         await engine.triggers.deliver("orders", [item("a"), item("b")], 1)
         assert (await ended(engine, HOOK)).continued_as == f"{HOOK}~2"
-        monkeypatch.setattr(triggers, "LONG_MAILBOX", 1_000)
+        monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 1_000)
         first = run_of_item(HOOK, "a")
         data = {"ends": [{"run_id": first, "number": 1, "state": "lost"}]}
         lost = Request(kind="mailbox", name="end_firing", run_id=HOOK, data=data)
@@ -342,12 +343,12 @@ async def test_a_command_of_a_trigger_goes_on_to_the_run_that_goes_on(tmp_path, 
 
 
 async def test_the_end_of_a_run_is_heard_where_the_first_run_of_its_trigger_was_pruned(tmp_path, monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 6)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 6)
     async with running(tmp_path) as engine:
         await register(engine, WAITS, open=1)
         await engine.triggers.deliver("orders", [item("a"), item("b")], 1)
         assert (await ended(engine, HOOK)).continued_as == f"{HOOK}~2"
-        monkeypatch.setattr(triggers, "LONG_MAILBOX", 1_000)
+        monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 1_000)
         first = run_of_item(HOOK, "a")
         await until_true(lambda: engine.journal.find_run(first), "the run has begun")
         await until_true(lambda: engine.journal.find_run(f"{HOOK}~2"), "the trigger has gone on")

@@ -8,7 +8,7 @@ from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
-from perdure.kernel.mailbox import Policy
+from perdure.kernel.triggers.mailbox import Policy
 from tests.kernel.driver import Run, compiled
 from tests.kernel.mailboxes import answer_moments
 from tests.kernel.rules.graphs import ANSWERS, node

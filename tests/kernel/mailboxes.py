@@ -7,8 +7,8 @@ from typing import Any
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel.mailbox import Mailbox, Over, Policy
-from perdure.kernel.trigger_run import NODE, TRIGGER
+from perdure.kernel.triggers.mailbox import Mailbox, Over, Policy
+from perdure.kernel.triggers.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error, Wait
 from tests.kernel.driver import Run
 

@@ -4,9 +4,9 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.explain import explain
-from perdure.kernel.reasons import find_first, reason_of
-from perdure.kernel.trigger_run import NODE
+from perdure.kernel.readings.explain import explain
+from perdure.kernel.readings.reasons import find_first, reason_of
+from perdure.kernel.triggers.trigger_run import NODE
 from perdure.kernel.values import Ask, Error, Wait
 from tests.kernel.mailboxes import trigger
 from tests.kernel.rules.graphs import (

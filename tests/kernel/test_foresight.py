@@ -9,7 +9,7 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.foresight import foresee
-from perdure.kernel.mailbox import run_of_moment
+from perdure.kernel.triggers.mailbox import run_of_moment
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun, trigger
 

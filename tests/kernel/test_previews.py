@@ -5,7 +5,7 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import snapshot
 from perdure.kernel.address import Address
-from perdure.kernel.previews import preview, preview_rerun
+from perdure.kernel.readings.previews import preview, preview_rerun
 from tests.kernel.driver import compiled
 from tests.kernel.rules.graphs import UNDO, node, start
 

@@ -4,9 +4,9 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.explain import explain
-from perdure.kernel.reasons import FIRST, find_first, reason_of
-from perdure.kernel.seen import Seen, Working
+from perdure.kernel.readings.explain import explain
+from perdure.kernel.readings.reasons import FIRST, find_first, reason_of
+from perdure.kernel.readings.seen import Seen, Working
 from perdure.kernel.state import key_of
 from perdure.kernel.values import Wait
 from tests.kernel.rules.graphs import AGAIN, again, child, human, items, node, pick, start

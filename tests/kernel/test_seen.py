@@ -2,10 +2,10 @@
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.explain import explain
 from perdure.kernel.lifecycle import NodeState
-from perdure.kernel.run_view import node_view, run_view
-from perdure.kernel.seen import Seen, Working
+from perdure.kernel.readings.explain import explain
+from perdure.kernel.readings.run_view import node_view, run_view
+from perdure.kernel.readings.seen import Seen, Working
 from tests.kernel.rules.graphs import items, node, start
 
 W = Working("w1", 1010.0, "box", 4711)

@@ -13,7 +13,7 @@ from perdure.model.policies import TYPE_ALIASES
 from perdure.nodes import BUILTIN, builtin
 from perdure.nodes.config_checks import check_configs, explain_rendered, find_mistakes
 from perdure.nodes.registry import CAPABILITIES, NodeType
-from perdure.simulation.stubs import TRIVIAL
+from perdure.simulation.stage.stubs import TRIVIAL
 from tests.cli.conftest import shell  # noqa: F401
 from tests.engine.helpers import compiled, finish, running, workflow
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import pytest
 
-from perdure.cli.backend import connected
-from perdure.cli.where import Where
+from perdure.cli.frame.backend import connected
+from perdure.cli.frame.where import Where
 from perdure.errors import PerdureError
 from perdure.service import Service
 from tests.parity.operations import NOWHERE, OF_THE_PROCESS, OPERATIONS, OTHERWISE

@@ -8,10 +8,10 @@ from typing import Any
 
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.flows import find_open
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.state import Activation
-from perdure.kernel.stream_readers import find_unread, sources
+from perdure.kernel.streams.flows import find_open
+from perdure.kernel.streams.stream_readers import find_unread, sources
 from perdure.kernel.values import Error, Part, PortEnd
 from perdure.model import compile_definition
 from perdure.model.ir import IR, Node

@@ -7,8 +7,8 @@ from hypothesis import settings
 
 from perdure.drawing.marks import find_fates
 from perdure.kernel.evolve import evolve
-from perdure.kernel.film import FATES, STATES, Film
-from perdure.kernel.run_view import nodes_view
+from perdure.kernel.readings.film import FATES, STATES, Film
+from perdure.kernel.readings.run_view import nodes_view
 from perdure.kernel.state import State
 from tests.property.walk import Mending, Walk, explore
 from tests.replay.test_replay import FILES, read

@@ -17,8 +17,8 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel import hand_out, triggers
-from perdure.kernel.mailbox import Over, Policy, Rate, Windowing
+from perdure.kernel.triggers import hand_out, trigger_commands
+from perdure.kernel.triggers.mailbox import Over, Policy, Rate, Windowing
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun
 from tests.property.worlds import go_through
@@ -279,10 +279,10 @@ def test_many_more_mailboxes_do_too(start: int, monkeypatch: pytest.MonkeyPatch)
 
 def walk(seed: int, monkeypatch: pytest.MonkeyPatch, *, steps: int) -> World:
     random = Random(f"limits {seed}")
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", random.choice((25, 60, 200_000)))
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", random.choice((25, 60, 200_000)))
     monkeypatch.setattr(hand_out, "MOST_STARTS", random.choice((2, 200)))
     monkeypatch.setattr(hand_out, "LANE_PAGE", random.choice((2, 100)))
-    monkeypatch.setattr(triggers, "PAGE", random.choice((5, 10_000)))
+    monkeypatch.setattr(trigger_commands, "PAGE", random.choice((5, 10_000)))
     world = World(seed)
     go_through(world, seed, steps)
     return world

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 
 from perdure.invariants import check
-from perdure.kernel import carried, hand_out, triggers, windows
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError, RunState
-from perdure.kernel.mailbox import Item, Mailbox, Over, Rate, Windowing
 from perdure.kernel.state import State
-from perdure.kernel.trigger_events import TriggerEnded, TriggerReceived
-from perdure.kernel.trigger_run import TRIGGER
+from perdure.kernel.triggers import carried, hand_out, trigger_commands, windows
+from perdure.kernel.triggers.mailbox import Item, Mailbox, Over, Rate, Windowing
+from perdure.kernel.triggers.trigger_events import TriggerEnded, TriggerReceived
+from perdure.kernel.triggers.trigger_run import TRIGGER
 from tests.kernel.mailboxes import TriggerRun
 from tests.property.test_mailbox import walk
 
@@ -199,12 +199,12 @@ def _paused_trigger_starts(patch: pytest.MonkeyPatch) -> None:
 
 
 def _moments_left_out_without_a_fact(patch: pytest.MonkeyPatch) -> None:
-    real = triggers._sift
+    real = trigger_commands._sift
 
     def sift(d: Decider, node: str, box: Mailbox, found: list[Any], *, more: bool) -> list[Any]:
         return real(d, node, box, found[-1:], more=more)
 
-    patch.setattr(triggers, "_sift", sift)
+    patch.setattr(trigger_commands, "_sift", sift)
 
 
 def _moments_from_now(patch: pytest.MonkeyPatch) -> None:
@@ -212,15 +212,15 @@ def _moments_from_now(patch: pytest.MonkeyPatch) -> None:
         asked = c.MomentsAsked(trigger=box.trigger, spec=box.spec, since=d.at - 60, until=d.at, most=100)
         found = hand_out.ask(d, c.Need("moments", node), asked).value
         if found["moments"]:
-            triggers._receive(d, node, box, found["moments"], found["moments"][-1][0])
+            trigger_commands._receive(d, node, box, found["moments"], found["moments"][-1][0])
         following: float | None = found["next"]
         return following
 
-    patch.setattr(triggers, "look", look)
+    patch.setattr(trigger_commands, "look", look)
 
 
 def _old_revision_accepted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(triggers, "check_revision", lambda box, revision: None)
+    patch.setattr(trigger_commands, "check_revision", lambda box, revision: None)
     real = Decider.emit
 
     def emit(d: Decider, kind: Any, /, **fields: Any) -> None:
@@ -250,7 +250,7 @@ def _emptied(one: c.Carried) -> c.Carried:
 
 
 def _run_id_from_the_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(triggers, "run_of_item", lambda trigger, id, turn=0, by_hand=False: f"{trigger}~i{len(id)}")
+    patch.setattr(trigger_commands, "run_of_item", lambda trigger, id, turn=0, by_hand=False: f"{trigger}~i{len(id)}")
 
 
 def _cancel_starts_before_the_end(patch: pytest.MonkeyPatch) -> None:

@@ -18,13 +18,13 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel import polls, triggers
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts import trigger_facts
 from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError
-from perdure.kernel.mailbox import Mailbox, Over, Policy, run_of_item
-from perdure.kernel.trigger_run import NODE
+from perdure.kernel.triggers import polls, trigger_commands
+from perdure.kernel.triggers.mailbox import Mailbox, Over, Policy, run_of_item
+from perdure.kernel.triggers.trigger_run import NODE
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun
 from tests.property.worlds import go_through
@@ -225,7 +225,7 @@ class World:
 
 
 def walk(seed: int, monkeypatch: pytest.MonkeyPatch, steps: int = 80) -> None:
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", Random(f"limits {seed}").choice((40, 120, 200_000)))
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", Random(f"limits {seed}").choice((40, 120, 200_000)))
     world = World(seed)
     go_through(world, seed, steps)
 
@@ -263,7 +263,7 @@ def _cursor_before_the_append(patch: pytest.MonkeyPatch) -> None:
 
 
 def _items_without_the_cursor(patch: pytest.MonkeyPatch) -> None:
-    real = triggers.add_items
+    real = trigger_commands.add_items
 
     def take(d: Decider, box: Mailbox, items: Any, inputs: Any, errors: Any, moved: Any) -> None:
         real(d, box, items, inputs, errors, {**moved, "cursor": moved["after"]})
@@ -309,7 +309,7 @@ def _old_revision_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _another_source_keeps_the_poll(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("perdure.kernel.poll_stops.stop_poll", lambda d, node: None)
+    patch.setattr("perdure.kernel.triggers.poll_stops.stop_poll", lambda d, node: None)
 
 
 def _a_rewind_forgets_the_round(patch: pytest.MonkeyPatch) -> None:

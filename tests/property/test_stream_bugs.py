@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel import attempts, flows, outcomes, stream_readers
+from perdure.kernel import attempts, outcomes
 from perdure.kernel.edges import resolve
 from perdure.kernel.facts import stream_facts
-from perdure.kernel.stream_readers import is_lasting
+from perdure.kernel.streams import flows, stream_readers
+from perdure.kernel.streams.stream_readers import is_lasting
 from tests.property import graphs
 from tests.property.streaming import Streaming
 from tests.sim.planting import swapped

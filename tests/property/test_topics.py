@@ -16,9 +16,9 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel import topics, triggers
 from perdure.kernel.lifecycle import IntegrityError
-from perdure.kernel.mailbox import Mailbox, Over, Policy, run_of_item
+from perdure.kernel.triggers import topics, trigger_commands
+from perdure.kernel.triggers.mailbox import Mailbox, Over, Policy, run_of_item
 from tests.kernel.mailboxes import TriggerRun
 
 PAGE = 3
@@ -135,7 +135,7 @@ def walk(seed: int, steps: int = 60) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(2))
 def test_everything_that_happens_has_one_run(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 60 if block % 2 else 200_000)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 60 if block % 2 else 200_000)
     for seed in range(block * 25, block * 25 + 25):
         walk(seed)
 
@@ -153,12 +153,12 @@ def _never_compared(patch: pytest.MonkeyPatch) -> None:
 def _always_room(patch: pytest.MonkeyPatch) -> None:
     """What comes to a full mailbox is taken in, and dropped as any other would be."""
     patch.setattr(topics, "has_room", lambda box: True)
-    patch.setattr("perdure.kernel.triggers.math.inf", 0)
+    patch.setattr("perdure.kernel.triggers.trigger_commands.math.inf", 0)
 
 
 def _old_topic(patch: pytest.MonkeyPatch) -> None:
     """The cursor of another topic stays where that of the old one was: the past of the new one comes in."""
-    real = triggers.register
+    real = trigger_commands.register
 
     def register(d: Any, command: c.Register) -> None:
         box = d.state.triggers.get(command.node)

@@ -15,16 +15,17 @@ import msgspec
 import pytest
 
 from perdure.invariants import check
-from perdure.kernel import carried, continuations, polls, receivers, trigger_nodes
 from perdure.kernel import commands as c
+from perdure.kernel import continuations
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import IntegrityError
-from perdure.kernel.mailbox import Policy
 from perdure.kernel.outcomes import accept
-from perdure.kernel.receivers import find_receiver, is_poll
+from perdure.kernel.triggers import carried, polls, receivers, trigger_nodes
+from perdure.kernel.triggers.mailbox import Policy
+from perdure.kernel.triggers.receivers import find_receiver, is_poll
 from perdure.kernel.values import Error
 from tests.kernel.driver import compiled
 from tests.kernel.inner_triggers import Inner, graph

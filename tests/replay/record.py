@@ -19,13 +19,14 @@ from unittest.mock import patch
 import msgspec
 
 from perdure.kernel import commands as c
-from perdure.kernel import continuations, reruns, triggers
+from perdure.kernel import continuations, reruns
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel.explain import find_latest
-from perdure.kernel.mailbox import sort
-from perdure.kernel.run_view import activation_view, run_view
+from perdure.kernel.readings.explain import find_latest
+from perdure.kernel.readings.run_view import activation_view, run_view
 from perdure.kernel.state import State
+from perdure.kernel.triggers import trigger_commands
+from perdure.kernel.triggers.mailbox import sort
 from perdure.kernel.values import Ask, Error, Part, PortEnd, Wait
 from perdure.model import ir as irs
 from perdure.model.money import Budget, Usage
@@ -615,7 +616,7 @@ def schedule_with_a_backfill_and_poison() -> Run:
 
 @scenario
 def hook_that_goes_on_as_a_new_run() -> Run:
-    with patch.object(triggers, "LONG_MAILBOX", 8):
+    with patch.object(trigger_commands, "LONG_MAILBOX", 8):
         run = TriggerRun()
         run.webhook(open=1, per_key=1)
         for name in "abcd":

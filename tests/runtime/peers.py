@@ -16,9 +16,9 @@ from perdure.model import compile_definition
 from perdure.model import ir as irs
 from perdure.nodes import installed
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.leftovers import list_active
 from perdure.runtime.coordinator.messages import BeginAsked, Reported
-from perdure.runtime.coordinator.partitions import Sharing
+from perdure.runtime.coordinator.ownership.leftovers import list_active
+from perdure.runtime.coordinator.ownership.partitions import Sharing
 from perdure.simulation.leases import MemoryLeases
 from perdure.tempo import TEMPO
 from perdure.transport import BeginRequest, Delivery, Result, Task

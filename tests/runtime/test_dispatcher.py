@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from perdure.kernel.address import Address
-from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
+from perdure.runtime.coordinator.tasks.dispatcher import Dispatcher, Entry
 
 
 def entry(node: str, queue: str = "default", tenant: str = "default", priority: int = 0) -> Entry:

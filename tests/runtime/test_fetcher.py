@@ -6,9 +6,9 @@ from typing import Any
 from perdure.clock import system
 from perdure.errors import StoreUnavailable
 from perdure.expressions.errors import NeedsStore
-from perdure.runtime.coordinator.cache import Cache
-from perdure.runtime.coordinator.fetcher import AT_ONCE, Fetched, Fetcher
 from perdure.runtime.coordinator.messages import TimerDue
+from perdure.runtime.coordinator.tasks.cache import Cache
+from perdure.runtime.coordinator.tasks.fetcher import AT_ONCE, Fetched, Fetcher
 
 
 async def test_what_waits_for_something_whose_fetching_was_cancelled_is_not_forgotten():

@@ -16,10 +16,10 @@ from perdure.model import Compiled, compile_definition
 from perdure.model import ir as irs
 from perdure.nodes import installed
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.incarnation import LostIncarnation
 from perdure.runtime.coordinator.library import Library
-from perdure.runtime.coordinator.listener import Listener, handle
-from perdure.runtime.coordinator.partitions import Sharing
+from perdure.runtime.coordinator.ownership.incarnation import LostIncarnation
+from perdure.runtime.coordinator.ownership.listener import Listener, handle
+from perdure.runtime.coordinator.ownership.partitions import Sharing
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.timekeeper import Timekeeper

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from perdure.kernel.address import Address
 from perdure.limits import EVERYBODY, Ask, Entered, Full, Limit
-from perdure.runtime.coordinator import limiter as limiters
-from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
-from perdure.runtime.coordinator.limiter import Limiter
+from perdure.runtime.coordinator.tasks import limiter as limiters
+from perdure.runtime.coordinator.tasks.dispatcher import Dispatcher, Entry
+from perdure.runtime.coordinator.tasks.limiter import Limiter
 from perdure.transport import TransportUnavailable
 from perdure.transports.local_limits import LocalLimits
 from tests.doubles.fake_clock import FakeClock

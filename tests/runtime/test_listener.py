@@ -12,7 +12,7 @@ import pytest
 from perdure.contents import TooMuch
 from perdure.journal import Command, DueTimer, Notice
 from perdure.kernel.commands import Refused
-from perdure.runtime.coordinator.listener import Listener
+from perdure.runtime.coordinator.ownership.listener import Listener
 from perdure.runtime.coordinator.requests import Reply, Request, encode_request
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.triggers import trigger_id

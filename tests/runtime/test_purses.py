@@ -13,8 +13,8 @@ from perdure.kernel import commands as c
 from perdure.kernel.address import Address
 from perdure.model.money import Budget, Usage
 from perdure.purses import BudgetRow, Purse
-from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.purses import NeedsPurses, Purses, end_of_period, make_room
+from perdure.runtime.coordinator.tasks.cache import Cache
 from tests.doubles.fake_clock import FakeClock
 
 NOON = 1_795_003_200.0  # 2026-11-18 12:00 UTC

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.runtime.coordinator.messages import Resumed
-from perdure.runtime.coordinator.resumptions import PORTION, Resumptions
+from perdure.runtime.coordinator.ownership.resumptions import PORTION, Resumptions
 
 
 def waiting(count: int) -> Resumptions:

@@ -9,8 +9,8 @@ import pytest
 from perdure.clock import system
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.runtime.coordinator.dispatcher import Dispatcher, Entry
-from perdure.runtime.coordinator.roster import LEAST_WINDOW, UNPROVEN_SLOTS, Roster
+from perdure.runtime.coordinator.tasks.dispatcher import Dispatcher, Entry
+from perdure.runtime.coordinator.tasks.roster import LEAST_WINDOW, UNPROVEN_SLOTS, Roster
 from perdure.transport import MOST_SLOTS, QueueSeen, WorkerBeat, WorkerSeen
 from tests.attack.marks import attack
 from tests.kernel.driver import Run

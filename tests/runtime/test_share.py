@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from perdure.runtime.coordinator.partition_share import Share
+from perdure.runtime.coordinator.ownership.partition_share import Share
 
 
 def test_a_new_run_has_an_id_of_a_partition_that_is_held_here() -> None:

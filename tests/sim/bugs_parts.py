@@ -11,8 +11,8 @@ from perdure.blobs import ref_of
 from perdure.kernel import attempts, guards, patches, reruns
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
-from perdure.runtime.coordinator.courier import Courier
-from perdure.runtime.coordinator.renderer import Renderer
+from perdure.runtime.coordinator.tasks.courier import Courier
+from perdure.runtime.coordinator.tasks.renderer import Renderer
 from perdure.runtime.parts import Parts
 from perdure.runtime.worker.handler_results import Leaving
 from perdure.runtime.worker.worker import Worker

@@ -14,17 +14,18 @@ from perdure.kernel import effects as fx
 from perdure.kernel import snapshot
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.outstanding import outstanding
-from perdure.runtime.coordinator import children, loaded, projections, renderer
+from perdure.runtime.coordinator import children, loaded, projections
 from perdure.runtime.coordinator.batch import Batch
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.courier import Courier
-from perdure.runtime.coordinator.fetcher import Fetcher
-from perdure.runtime.coordinator.incarnation import Incarnation
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Reported
+from perdure.runtime.coordinator.ownership.incarnation import Incarnation
 from perdure.runtime.coordinator.receiver import Receiver
-from perdure.runtime.coordinator.renderer import Renderer
+from perdure.runtime.coordinator.tasks import renderer
+from perdure.runtime.coordinator.tasks.courier import Courier
+from perdure.runtime.coordinator.tasks.fetcher import Fetcher
+from perdure.runtime.coordinator.tasks.renderer import Renderer
 from perdure.runtime.patience import insist
 from perdure.runtime.reclaimer import Reclaimer
 from perdure.runtime.timekeeper import Timekeeper

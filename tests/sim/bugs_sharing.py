@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.partition_share import Share
-from perdure.runtime.coordinator.partitions import Sharing
+from perdure.runtime.coordinator.ownership.partition_share import Share
+from perdure.runtime.coordinator.ownership.partitions import Sharing
 from perdure.simulation.plan import DIVIDED_FROM, Plan, make_plan
 from tests.sim.planting import bug, focused, method
 
@@ -117,7 +117,7 @@ def _() -> Iterator[None]:
 
 @bug("what is held for want of a worker is not released when one comes", by="R2", plan=_ALONE)
 def _() -> Iterator[None]:
-    from perdure.runtime.coordinator.roster import Roster
+    from perdure.runtime.coordinator.tasks.roster import Roster
 
     with method(Roster, "_release", lambda self, workers: None):
         yield

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel import asked_patches, asks, attempts, child_runs, decider, generations, loops, outstanding, settle
+from perdure.kernel import attempts, child_runs, decider, generations, loops, outstanding, settle
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.state import Activation
+from perdure.kernel.steps import asked_patches, asks
 from perdure.runtime.coordinator import rulings
-from perdure.simulation.ask_world import AskWorld
 from perdure.simulation.plan import ASKS_FROM, DIVIDED_FROM, make_plan
-from perdure.simulation.poll_world import PollWorld, make_world
+from perdure.simulation.worlds.ask_world import AskWorld
+from perdure.simulation.worlds.poll_world import PollWorld, make_world
 from tests.property.asking import Asking
 from tests.property.walk import explore
 

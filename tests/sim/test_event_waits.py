@@ -10,11 +10,12 @@ import pytest
 
 from perdure.journal import Topic
 from perdure.kernel import events as e
-from perdure.kernel import events_heard, waits
+from perdure.kernel import waits
 from perdure.kernel.state import State
+from perdure.kernel.triggers import events_heard
 from perdure.runtime.topic_reader import TopicReader
 from perdure.simulation.plan import WAITS_FROM, make_plan
-from perdure.simulation.wait_world import WaitWorld, make_world
+from perdure.simulation.worlds.wait_world import WaitWorld, make_world
 
 
 def play(seed: int, **other: Any) -> Any:

@@ -18,10 +18,10 @@ from perdure.kernel import commands as c
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.state import State
 from perdure.model import compile_definition
-from perdure.runtime.coordinator.incarnation import LostIncarnation
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Reported, TimerDue
-from perdure.runtime.coordinator.partition_share import Share
+from perdure.runtime.coordinator.ownership.incarnation import LostIncarnation
+from perdure.runtime.coordinator.ownership.partition_share import Share
 from perdure.runtime.coordinator.quarantine import Quarantine
 from perdure.runtime.timekeeper import Timekeeper
 from perdure.runtime.worker.isolation import IsolatedProcess

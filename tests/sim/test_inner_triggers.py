@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.kernel import carried, polls
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.state import State
-from perdure.simulation.inner_world import InnerWorld, make_world
+from perdure.kernel.triggers import carried, polls
 from perdure.simulation.plan import INNER_FROM, make_plan
+from perdure.simulation.worlds.inner_world import InnerWorld, make_world
 
 
 def play(seed: int) -> Any:

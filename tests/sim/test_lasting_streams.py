@@ -9,7 +9,7 @@ import pytest
 
 from perdure.kernel import events as e
 from perdure.runtime.worker import lasting_outflow
-from perdure.simulation.user_world import rough_plan
+from perdure.simulation.stage.user_world import rough_plan
 from perdure.testing import histories
 from perdure.transports.local_streams import LocalStreams
 from tests.sim.planting import method

@@ -13,8 +13,8 @@ from perdure.kernel.facts import money_facts, node_facts
 from perdure.kernel.state import Activation, State
 from perdure.model.money import NOTHING
 from perdure.runtime.coordinator import loaded, projections, purses
-from perdure.simulation.money_world import MoneyWorld, make_world
 from perdure.simulation.plan import ASKS_FROM, DIVIDED_FROM, MONEY_FROM, make_plan
+from perdure.simulation.worlds.money_world import MoneyWorld, make_world
 
 Patch = pytest.MonkeyPatch
 

@@ -9,23 +9,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.kernel import carried, hand_out, triggers
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.facts.fold_rules import HANDLERS
 from perdure.kernel.lifecycle import RunState
-from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
+from perdure.kernel.triggers import carried, hand_out, trigger_commands
+from perdure.kernel.triggers.mailbox import Mailbox
 from perdure.runtime.coordinator import loaded
 from perdure.runtime.coordinator.inbox import Handling
-from perdure.runtime.coordinator.listener import Listener
 from perdure.runtime.coordinator.messages import Noticed
+from perdure.runtime.coordinator.ownership.listener import Listener
 from perdure.runtime.lost_runs import LostRuns
 from perdure.simulation.plan import DIVIDED_FROM, SCHEDULES_FROM, TRIGGERS_FROM, make_plan
-from perdure.simulation.schedule_world import ScheduleWorld, make_world
-from perdure.simulation.trigger_world import TriggerWorld
+from perdure.simulation.worlds.schedule_world import ScheduleWorld, make_world
+from perdure.simulation.worlds.trigger_world import TriggerWorld
 
 replace = msgspec.structs.replace
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -66,35 +66,35 @@ def _items_without_the_cursor(patch: pytest.MonkeyPatch) -> None:
 
 
 def _moments_left_out_without_a_fact(patch: pytest.MonkeyPatch) -> None:
-    real = triggers._sift
+    real = trigger_commands._sift
 
     def sift(d: Decider, node: str, box: Mailbox, found: list[Any], *, more: bool) -> list[Any]:
         return real(d, node, box, found[-1:], more=more)
 
-    patch.setattr(triggers, "_sift", sift)
+    patch.setattr(trigger_commands, "_sift", sift)
 
 
 def _moment_from_now(patch: pytest.MonkeyPatch) -> None:
     """What passed while no process looked is passed over."""
-    real = triggers.look
+    real = trigger_commands.look
 
     def look(d: Decider, node: str, box: Mailbox) -> float | None:
         if isinstance(box.cursor, float) and d.at - box.cursor > 40.0:
             d.emit(e.TriggerAdvanced, node=node, after=box.cursor, cursor=d.at - 1.0)
         return real(d, node, box)
 
-    patch.setattr(triggers, "look", look)
+    patch.setattr(trigger_commands, "look", look)
 
 
 def _catch_up_runs_the_superseded(patch: pytest.MonkeyPatch) -> None:
     """With `latest`, each is received; the fact that it is not is written all the same."""
-    real = triggers._sift
+    real = trigger_commands._sift
 
     def sift(d: Decider, node: str, box: Mailbox, found: list[Any], *, more: bool) -> list[Any]:
         kept = real(d, node, box, found, more=more)
         return found if kept else kept
 
-    patch.setattr(triggers, "_sift", sift)
+    patch.setattr(trigger_commands, "_sift", sift)
 
 
 def _paused_trigger_starts(patch: pytest.MonkeyPatch) -> None:
@@ -117,13 +117,13 @@ def _open_never_counted_down(patch: pytest.MonkeyPatch) -> None:
 
 def _run_id_from_the_position(patch: pytest.MonkeyPatch) -> None:
     """After the journal went back, what comes again gets the number of something else."""
-    real = triggers.item_of
+    real = trigger_commands.item_of
 
     def number(at: float, box: Mailbox, moment: list[Any], place: int) -> Any:
         item = real(at, box, moment, place)
         return replace(item, run_id=f"{box.trigger}~t{item.number}")
 
-    patch.setattr(triggers, "item_of", number)
+    patch.setattr(trigger_commands, "item_of", number)
 
 
 def _backfill_repeats(patch: pytest.MonkeyPatch) -> None:

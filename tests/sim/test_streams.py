@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure.runtime.worker import inflow, outflow
-from perdure.simulation.user_world import rough_plan
+from perdure.simulation.stage.user_world import rough_plan
 from perdure.testing import histories
 from perdure.transports.local_streams import LocalStreams, _Edition
 from tests.sim.planting import method

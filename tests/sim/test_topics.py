@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel import topics
+from perdure.kernel.triggers import topics
 from perdure.runtime.coordinator.requests import Request
 from perdure.runtime.topic_reader import TopicReader
 from perdure.simulation.plan import DIVIDED_FROM, TOPICS_FROM, Plan, make_plan
-from perdure.simulation.topic_world import TopicWorld, make_world
+from perdure.simulation.worlds.topic_world import TopicWorld, make_world
 
 
 @pytest.mark.slow

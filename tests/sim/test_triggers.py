@@ -10,12 +10,12 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel import polls
+from perdure.kernel.triggers import polls
 from perdure.runtime.coordinator import loaded
 from perdure.simulation.plan import DIVIDED_FROM, POLLS_FROM, TRIGGERS_FROM, make_plan
-from perdure.simulation.poll_world import PollWorld, make_world
-from perdure.simulation.trigger_world import TriggerWorld
 from perdure.simulation.world import World
+from perdure.simulation.worlds.poll_world import PollWorld, make_world
+from perdure.simulation.worlds.trigger_world import TriggerWorld
 
 
 @pytest.mark.slow

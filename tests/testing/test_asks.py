@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import perdure
-from perdure.simulation.stubs import StubInvalid
+from perdure.simulation.stage.stubs import StubInvalid
 from perdure.testing import Signal, approve, nobody, reject, run
 
 DEFINITION = {

@@ -8,7 +8,7 @@ import perdure
 from perdure.expressions.json_schema import fits
 from perdure.invariants import Checker
 from perdure.invariants.model import Violation
-from perdure.simulation.samples import _FORMATS, sample
+from perdure.simulation.stage.samples import _FORMATS, sample
 from perdure.testing import Stub, approve, nobody, one_of, simulate
 from perdure.testing.histories import fill_inputs
 
@@ -88,7 +88,7 @@ def test_without_a_script_people_and_signals_come():
 
 @pytest.mark.slow
 def test_a_loop_without_end_is_endless(monkeypatch):
-    monkeypatch.setattr("perdure.simulation.user_world.MAX_EVENTS", 300)
+    monkeypatch.setattr("perdure.simulation.stage.user_world.MAX_EVENTS", 300)
     looping = task(
         "a", loop={"condition": "true", "max_iterations": 1000000, "delay_ms": 1000}, retry={"max_attempts": 1}
     )

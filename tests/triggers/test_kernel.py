@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel.mailbox import Policy
+from perdure.kernel.triggers.mailbox import Policy
 from perdure.runtime.coordinator.triggers.schedules import answer_moments, policy_of, spec_of
 from perdure.triggers.declarations import read_data
 from tests.kernel.mailboxes import TriggerRun

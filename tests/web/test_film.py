@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from perdure.kernel.evolve import evolve
-from perdure.kernel.film import Film
-from perdure.kernel.run_view import nodes_view
+from perdure.kernel.readings.film import Film
+from perdure.kernel.readings.run_view import nodes_view
 from perdure.kernel.state import State
 from perdure.service.runs.films import _columns
 from scripts.ui import UI, environment

@@ -17,13 +17,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.access import Authenticator, RateLimiter, open_authenticator
-from perdure.api import (
+from perdure.api import chunk_frames
+from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
+from perdure.api.openapi import make_document
+from perdure.api.problem_details import Broken, NoMethod, NoRoute, problem
+from perdure.api.protocol import Bounds
+from perdure.api.routes import (
     approvals,
     assets,
     audit,
     boot,
     budgets,
-    chunk_frames,
     dead_letters,
     events,
     hooks,
@@ -41,10 +45,6 @@ from perdure.api import (
     triggers,
     workflows,
 )
-from perdure.api.endpoints import Endpoint, Routes, check_declared, make_app_handler
-from perdure.api.openapi import make_document
-from perdure.api.problem_details import Broken, NoMethod, NoRoute, problem
-from perdure.api.protocol import Bounds
 from perdure.api.shell import Shell
 from perdure.api.site import Options, Site
 from perdure.engine import Engine

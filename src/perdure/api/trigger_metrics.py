@@ -12,9 +12,9 @@ from typing import Any, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from perdure.kernel import events as e
-from perdure.kernel.receivers import OUT, find_receiver
 from perdure.kernel.state import State
-from perdure.kernel.trigger_events import SkipReason
+from perdure.kernel.triggers.receivers import OUT, find_receiver
+from perdure.kernel.triggers.trigger_events import SkipReason
 from perdure.model.trigger_sources import READERS
 
 _LATE = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from perdure.cli.group import Root, color_option, debug_option
+from perdure.cli.frame.group import Root, color_option, debug_option
 
 HELPS = {
     "init": "Write a small project to start from.",

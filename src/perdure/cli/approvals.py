@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import Group, json_option
-from perdure.cli.lists import Listed, list_options, on_one, read_page, show_page
-from perdure.cli.parameters import data_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.lists import Listed, list_options, on_one, read_page, show_page
+from perdure.cli.frame.parameters import data_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import (
     compact,
     print_fields,
@@ -23,10 +24,9 @@ from perdure.cli.terminal.output import (
     until,
 )
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
     from perdure.service.approvals import Verdict
 
 CANCELLED = "cancelled"
@@ -61,7 +61,7 @@ async def _list(where: Where, state: str, run_id: str | None, limit: int, cursor
 async def _tell_cancelled(where: Where, views: list[dict[str, Any]]) -> None:
     """Say `cancelled` of approvals that nobody decided, because their node was cancelled while they were open: earlier
     versions gave them a time of decision too, so their journals are asked."""
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         for one in views:
@@ -164,7 +164,7 @@ def _told(view: dict[str, Any]) -> str:
 
 
 async def _get(where: Where, name: str) -> dict[str, Any]:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         return await on_one(backend, LISTED, name, backend.approvals.get)
@@ -266,7 +266,7 @@ def _said(view: dict[str, Any], decision: Verdict) -> str:
 
 
 async def _ask(where: Where, name: str, ask: Ask) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, go_on
+    from perdure.cli.frame.backend import connected, go_on
     from perdure.errors import PerdureError
 
     async with connected(where) as backend:

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import Group, json_option
-from perdure.cli.output_file import opened_output
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.output_file import opened_output
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import moment, print_fields, print_json, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 PART = 8 * 1024 * 1024
 
@@ -125,14 +125,14 @@ def _show(view: Any, as_json: bool) -> None:
 
 
 async def _list(where: Where, name: str) -> list[Any]:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         return [one async for one in backend.assets.list(name=name)]
 
 
 async def _promote(where: Where, run_id: str, node: str, which: dict[str, Any]) -> Any:
-    from perdure.cli.backend import connected, resolve_run
+    from perdure.cli.frame.backend import connected, resolve_run
 
     async with connected(where) as backend:
         run = await resolve_run(backend, run_id)
@@ -142,7 +142,7 @@ async def _promote(where: Where, run_id: str, node: str, which: dict[str, Any]) 
 async def _put(where: Where, path: Path, name: str, media_type: str) -> Any:
     import mimetypes
 
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     media_type = media_type or mimetypes.guess_type(path.name)[0] or ""
     async with connected(where, make=True) as backend:
@@ -168,7 +168,7 @@ def _choose(view: Any) -> str:
 async def _get(where: Where, name: str, version: int | None, output: str | None) -> tuple[Any, str]:
     import hashlib
 
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         view = await backend.assets.get(name, version=version)
@@ -187,7 +187,7 @@ async def _get(where: Where, name: str, version: int | None, output: str | None)
 
 
 async def _delete(where: Where, name: str, version: int) -> Any:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         return await backend.assets.delete(name, version)

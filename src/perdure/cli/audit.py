@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.backend import ask, read_pages
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import Group, json_option, leave, page_options
+from perdure.cli.frame.backend import ask, read_pages
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import Group, json_option, leave, page_options
+from perdure.cli.frame.lists import say_more
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.keys import tenant_option
-from perdure.cli.lists import say_more
 from perdure.cli.terminal.output import moment, print_json, print_page, print_table
 from perdure.cli.terminal.speech import echo, style
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 
 @click.group(cls=Group)

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import Group, json_option
-from perdure.cli.output_file import opened_output
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.output_file import opened_output
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import moment, print_fields, print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 MAX_BYTES = 1024 * 1024 * 1024
 
@@ -49,7 +49,7 @@ def _read(file: str) -> bytes:
 
 
 async def _put(where: Where, data: bytes) -> Any:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where, make=True) as backend:
         return (await backend.blobs.put(data))["ref"]
@@ -97,14 +97,14 @@ def stat(ref: str, where: Where, as_json: bool) -> None:
 
 
 async def _get(where: Where, ref: str) -> bytes:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         return await backend.blobs.get(ref)
 
 
 async def _stat(where: Where, ref: str) -> Any:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         return await backend.blobs.stat(ref)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import Group, json_option
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import moment, print_json, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 
 @click.group(cls=Group)
@@ -88,7 +88,7 @@ def delete(scope: str, where: Where, as_json: bool) -> None:
 
 
 def _ask(where: Where, call: Callable[[Backend], Awaitable[Any]]) -> Any:
-    from perdure.cli.backend import ask
+    from perdure.cli.frame.backend import ask
 
     async def asked(backend: Backend) -> Any:
         return await call(backend)

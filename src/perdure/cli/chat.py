@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode
+from perdure.cli.frame.exits import ExitCode
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_pretty
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 WAIT_SECONDS = 30.0
 LOOK_SECONDS = 0.5
@@ -30,14 +30,14 @@ def chat(file: str, key: str | None, message: str, key_input: str, where: Where)
     """Talk with the workflow in FILE: each line that you write is the input `message` of a run, whose outputs are shown, and the key of the
     session is its input `session`. An agent with `session: "{{ inputs.session }}"` knows what was said before. An empty line, or the end
     of the input, ends it."""
-    from perdure.cli.source import read_source
+    from perdure.cli.frame.source import read_source
 
     source = read_source(file)
     sys.exit(asyncio.run(_chat(where, source, key, message, key_input)))
 
 
 async def _chat(where: Where, source: Any, key: str | None, message: str, key_input: str) -> int:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
     from perdure.clock import system
     from perdure.service import Service
 

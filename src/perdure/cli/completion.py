@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from perdure.cli.group import json_option
+from perdure.cli.frame.group import json_option
 from perdure.cli.terminal.speech import echo
 
 _VARIABLE = "_PERDURE_COMPLETE"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from perdure.cli.group import Group, db_option, json_option
+from perdure.cli.frame.group import Group, db_option, json_option
 from perdure.cli.terminal.output import print_page, print_table
 
 
@@ -18,7 +18,7 @@ def config() -> None:
 @json_option
 def show(db: str | None, as_json: bool) -> None:
     """Print every setting, its value and its source: default, perdure.toml, a variable or a flag."""
-    from perdure.cli.database import load_settings
+    from perdure.cli.frame.database import load_settings
 
     rows = load_settings(db).rows()
     if as_json:

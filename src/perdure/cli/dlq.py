@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from perdure.cli.database import by_option
-from perdure.cli.exits import say
-from perdure.cli.group import Group, json_option
-from perdure.cli.lists import Listed, find_pending, list_options, on_one, read_page, show_page
-from perdure.cli.parameters import data_option
+from perdure.cli.frame.database import by_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.lists import Listed, find_pending, list_options, on_one, read_page, show_page
+from perdure.cli.frame.parameters import data_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.runs.details import error_of_view, print_details
 from perdure.cli.terminal.output import print_fields, print_json, print_page, print_pretty, shorten, since
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 from perdure.kernel.run_ids import place
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ask = Callable[["Backend", str], Awaitable[Any]]
@@ -96,7 +96,7 @@ def show(dead_letter_id: str, where: Where, as_json: bool) -> None:
 
 
 async def _get(where: Where, name: str) -> dict[str, Any]:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where) as backend:
         return await on_one(backend, LISTED, name, backend.dead_letters.get)
@@ -131,7 +131,7 @@ def requeue(
     if config is not None and dead_letter_id is None and node_id is None:
         raise click.UsageError("--config is for one node: name a dead letter, or its node with --node-id")
 
-    from perdure.cli.backend import engine_of
+    from perdure.cli.frame.backend import engine_of
 
     async def ask(backend: Backend, letter: str) -> Any:
         if config is not None and engine_of(backend) is not None:
@@ -143,7 +143,7 @@ def requeue(
 
 def _check_call(node: str, config: Any) -> None:
     """Refuse a function that `perdure validate` would warn about: a local run continues with the files here."""
-    from perdure.cli.function_checks import check_config
+    from perdure.cli.frame.function_checks import check_config
     from perdure.service.errors import Invalid
 
     if mistakes := [problem.message for problem in check_config(f"node '{node}'", config, [Path.cwd()])]:
@@ -209,7 +209,7 @@ def _repair(
 async def _ask(
     where: Where, letter: str | None, name: str | None, node: str | None, by: str | None, ask: Ask
 ) -> tuple[list[dict[str, Any]], str]:
-    from perdure.cli.backend import connected, go_on
+    from perdure.cli.frame.backend import connected, go_on
 
     async with connected(where, by=by) as backend:
         if letter is not None:
@@ -221,7 +221,7 @@ async def _ask(
 
 
 async def _find(backend: Backend, name: str, node: str | None) -> list[dict[str, Any]]:
-    from perdure.cli.backend import resolve_run
+    from perdure.cli.frame.backend import resolve_run
     from perdure.errors import NotFound
 
     run_id = (await resolve_run(backend, name))["run_id"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import db_option, json_option, leave
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import db_option, json_option, leave
+from perdure.cli.frame.where import check_here, here_only
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo, redraw, style
-from perdure.cli.where import check_here, here_only
 from perdure.clock import system
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _print_repaired(repaired: Repaired) -> None:
 
 
 async def _examine(db: str | None, *, repair: bool, show: bool) -> tuple[Report, Repaired | None]:
-    from perdure.cli.database import opened
+    from perdure.cli.frame.database import opened
     from perdure.service import Service
 
     last = 0.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from perdure.cli.group import Group, json_option
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import moment, print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 
 @click.group(cls=Group)
@@ -30,7 +30,7 @@ def send(name: str, payload: str | None, key: str, id_: str | None, as_json: boo
 
     It starts one run for each trigger that listens to NAME, and ends the waits for it. It is durable when this answers.
     """
-    from perdure.cli.backend import ask
+    from perdure.cli.frame.backend import ask
 
     given = _read_payload(payload)
     view: Any = asyncio.run(ask(where, lambda backend: backend.events.send(name, given, id=id_, key=key)))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from perdure.cli.exits import say
-from perdure.cli.group import db_option, json_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import db_option, json_option
+from perdure.cli.frame.where import check_here, here_only
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo, style
-from perdure.cli.where import check_here, here_only
 
 if TYPE_CHECKING:
     from perdure.runtime.collector import Collected
@@ -57,7 +57,7 @@ def gc(dry_run: bool, grace_hours: float, db: str | None, as_json: bool) -> None
 
 
 async def _collect(db: str | None, grace_seconds: float, dry_run: bool) -> tuple[int, Collected]:
-    from perdure.cli.database import load_settings, opened
+    from perdure.cli.frame.database import load_settings, opened
     from perdure.service import Service
 
     settings = load_settings(db)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave
-from perdure.cli.output_file import opened_output
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.output_file import opened_output
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from perdure.drawing import Marks
@@ -83,8 +83,8 @@ def graph(
 
 
 def _read_file(file: str, quiet: bool) -> tuple[IR, None]:
-    from perdure.cli.problems import count, show_problems
-    from perdure.cli.source import read_source
+    from perdure.cli.frame.problems import count, show_problems
+    from perdure.cli.frame.source import read_source
 
     source = read_source(file)
     ir = source.compiled.ir
@@ -97,7 +97,7 @@ def _read_file(file: str, quiet: bool) -> tuple[IR, None]:
 
 
 async def _read_run(where: Where, name: str) -> tuple[IR, Marks]:
-    from perdure.cli.backend import connected, resolve_run
+    from perdure.cli.frame.backend import connected, resolve_run
     from perdure.cli.terminal.follow import followed
     from perdure.drawing.marks import mark_run
 

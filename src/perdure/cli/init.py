@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option
 from perdure.cli.schema import FILE as SCHEMA
 from perdure.cli.schema import read_schema
 from perdure.cli.terminal.output import print_json

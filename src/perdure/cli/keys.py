@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.backend import DEFAULT_TENANT, ask, read_pages
-from perdure.cli.exits import say
-from perdure.cli.group import Group, json_option, page_options
-from perdure.cli.lists import say_more
+from perdure.cli.frame.backend import DEFAULT_TENANT, ask, read_pages
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import Group, json_option, page_options
+from perdure.cli.frame.lists import say_more
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_json, print_page, print_table, since, soon
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 DAY_SECONDS = 86_400.0
 PREFIX = "perdure_"

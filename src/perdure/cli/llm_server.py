@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import debug_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import debug_option
 
 if TYPE_CHECKING:
     from perdure.llms.scripted.script import Script

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import debug_option
-from perdure.cli.where import Where, server_options
+from perdure.cli.frame.group import debug_option
+from perdure.cli.frame.where import Where, server_options
 
 if TYPE_CHECKING:
     from perdure.client import AsyncClient
@@ -49,7 +49,7 @@ def mcp(workflows: tuple[str, ...], server: str | None, api_key: str | None) -> 
 async def _serve(place: Any, workflows: Sequence[str]) -> None:
     from mcp.server.stdio import stdio_server
 
-    from perdure.cli.backend import reached
+    from perdure.cli.frame.backend import reached
 
     async with reached(place) as client:
         server = make_server(client, await describe(client, workflows))

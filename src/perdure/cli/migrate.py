@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perdure.cli.group import db_option, json_option
+from perdure.cli.frame.group import db_option, json_option
+from perdure.cli.frame.where import here_only
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
     from perdure.settings import Settings
@@ -29,7 +29,7 @@ def migrate(restored: bool, db: str | None, as_json: bool) -> None:
     With --restored it also raises the incarnation of the database, so that messages and processes from before a restore are
     refused. That happens by itself unless files were put back while every process was stopped.
     """
-    from perdure.cli.database import load_settings
+    from perdure.cli.frame.database import load_settings
     from perdure.cli.terminal.output import print_json
 
     applied, incarnation = asyncio.run(_migrate(load_settings(db), restored=restored))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import Group, json_option, leave
+from perdure.cli.frame.group import Group, json_option, leave
+from perdure.cli.frame.where import here_only
 from perdure.cli.terminal.output import print_json, print_page, print_prose, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
     from perdure.llms.operator_file import Found, Models
@@ -48,7 +48,7 @@ def list_(as_json: bool) -> None:
 def test(name: str | None, as_json: bool) -> None:
     """Ask the provider of the model NAME, or of every model of the operator's file, whether it takes the key and has the model. Its list of
     models is read, which costs nothing. Exit code 1 where one is not good."""
-    from perdure.cli.exits import ExitCode
+    from perdure.cli.frame.exits import ExitCode
 
     opened = _open()
     if name is not None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.where import Server, Where, server_options
 from perdure.cli.terminal.output import print_fields, print_json, print_page, print_table
 from perdure.cli.terminal.speech import echo, style
-from perdure.cli.where import Server, Where, server_options
 from perdure.spelling import suggest
 
 
@@ -50,7 +50,7 @@ def _installed() -> list[dict[str, Any]]:
 
 
 async def _ask(server: Server) -> list[dict[str, Any]]:
-    from perdure.cli.backend import reached
+    from perdure.cli.frame.backend import reached
 
     async with reached(server) as client:
         return [dict(one) async for one in client.system.node_types()]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure import functions
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave
-from perdure.cli.parameters import correlation_option, tag_option
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.parameters import correlation_option, tag_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.session import Session
 from perdure.cli.terminal.stdout import divert
-from perdure.cli.where import Where, where_options
 from perdure.kernel.run_ids import RUN_ID, RUN_ID_RULE
 from perdure.tempo import GRACE_SECONDS
 
 if TYPE_CHECKING:
-    from perdure.cli.source import Source
+    from perdure.cli.frame.source import Source
     from perdure.kernel.state import State
     from perdure.model import Compiled
     from perdure.model.ir import IR
@@ -68,9 +68,9 @@ def run(
     Exit codes: 0 completed, 1 failed or cancelled, 2 bad definition or usage,
                 3 waiting for a person, 130 or 143 interrupted.
     """
-    from perdure.cli.problems import count, show_problems
+    from perdure.cli.frame.problems import count, show_problems
+    from perdure.cli.frame.source import check_agents_file, import_modules, read_inputs, read_source
     from perdure.cli.run_remote import run_remote
-    from perdure.cli.source import check_agents_file, import_modules, read_inputs, read_source
 
     divert(as_json=as_json)
     if file == "-" == inputs_file:
@@ -112,7 +112,7 @@ def run(
 def _check_inputs(name: str, schema: Any, inputs: dict[str, Any]) -> None:
     """Refuse missing inputs, and with them everything else that is wrong, before anything is started. Unknown inputs
     alone are a warning."""
-    from perdure.cli.source import warn_unknown
+    from perdure.cli.frame.source import warn_unknown
     from perdure.expressions.json_schema import SchemaInvalid, check
     from perdure.expressions.run_inputs import apply_defaults, find_unknown
 
@@ -164,7 +164,7 @@ class LocalRun(Session):
         self.engine: Any = None
 
     async def go(self) -> ExitCode:
-        from perdure.cli.database import load_settings, make_folder, open_engine
+        from perdure.cli.frame.database import load_settings, make_folder, open_engine
         from perdure.cli.terminal.follow import stopping
         from perdure.cli.terminal.lines import Lines
         from perdure.sdk.follower import Follower, JournalSource
@@ -199,7 +199,7 @@ class LocalRun(Session):
 
     async def _look_last(self) -> None:
         """Read the final state of the run, including what happened while work under way had its grace."""
-        from perdure.cli.backend import who_asked
+        from perdure.cli.frame.backend import who_asked
 
         follower = self.follower
         if follower is not None:
@@ -223,8 +223,8 @@ class LocalRun(Session):
 
     async def _start(self, engine: Any) -> str:
         """Start the run, or find that it exists; then it is shown from where it was before this process held it."""
-        from perdure.cli.database import holder, tell_end
-        from perdure.cli.others import tell_newer
+        from perdure.cli.frame.database import holder, tell_end
+        from perdure.cli.frame.others import tell_newer
         from perdure.errors import Refused
         from perdure.service.errors import Invalid
 
@@ -269,7 +269,7 @@ class LocalRun(Session):
         return self.run_id
 
     async def _register(self, engine: Any, compiled: Compiled) -> dict[str, Any]:
-        from perdure.cli.refusals import warn_of_namesake
+        from perdure.cli.frame.refusals import warn_of_namesake
         from perdure.runtime.origins import describe_origin
 
         service = self._service(engine)
@@ -281,16 +281,16 @@ class LocalRun(Session):
 
     @staticmethod
     def _service(engine: Any) -> Service:
-        from perdure.cli.database import user
+        from perdure.cli.frame.database import user
         from perdure.service import Service
 
         return Service.of_owner(engine, user() or "local")
 
     async def _check(self, engine: Any) -> Any:
         """Check the definition also for what only the database knows, such as its blobs."""
-        from perdure.cli.function_checks import check_files, folders_of
-        from perdure.cli.problems import count, show_problems
-        from perdure.cli.refusals import add_problems, check_contents
+        from perdure.cli.frame.function_checks import check_files, folders_of
+        from perdure.cli.frame.problems import count, show_problems
+        from perdure.cli.frame.refusals import add_problems, check_contents
 
         said = set(self.source.compiled.problems)
         compiled = await check_contents(engine, self.source)
@@ -314,7 +314,7 @@ class LocalRun(Session):
     async def _hold(self, engine: Any, *, work: bool = True) -> bool:
         """Become the process that works, and say what else it works on. A new run is executed only once it is shown, so
         that the output of its functions comes after that."""
-        from perdure.cli.others import tell
+        from perdure.cli.frame.others import tell
 
         engine.others = "none" if self.only else "uncrashed"
         engine.drives_triggers = False

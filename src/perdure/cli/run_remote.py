@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.where import Server
 from perdure.cli.terminal.session import Session
-from perdure.cli.where import Server
 
 if TYPE_CHECKING:
-    from perdure.cli.source import Source
+    from perdure.cli.frame.source import Source
     from perdure.client import AsyncClient
     from perdure.model import Compiled
     from perdure.model.ir import IR
@@ -31,7 +31,7 @@ async def run_remote(
     as_json: bool,
 ) -> ExitCode:
     """Run a workflow on a server. `flags` are those that the next command needs to reach the same server."""
-    from perdure.cli.backend import get_run, reached
+    from perdure.cli.frame.backend import get_run, reached
 
     async with reached(server) as client:
         session = RemoteRun(client, source, flags, no_wait=no_wait, as_json=as_json)
@@ -55,7 +55,7 @@ class RemoteRun(Session):
 
     async def start(self, inputs: dict[str, Any] | None, tags: dict[str, str], correlation_id: str) -> bool:
         """Start the run. False: the server refused the definition, and the problems were printed."""
-        from perdure.cli.refusals import show_refused, show_warnings
+        from perdure.cli.frame.refusals import show_refused, show_warnings
         from perdure.client import Invalid
 
         try:
@@ -80,7 +80,7 @@ class RemoteRun(Session):
 
     async def adopt_existing(self, run_id: str, inputs: dict[str, Any] | None) -> None:
         """Follow a run that exists, if it has the same workflow and the same inputs."""
-        from perdure.cli.backend import find_run
+        from perdure.cli.frame.backend import find_run
 
         record = await find_run(self.client, run_id)
         if record is None:
@@ -129,7 +129,7 @@ class RemoteRun(Session):
     # -- following -----------------------------------------------------------------------------------------------------
 
     async def watch(self) -> ExitCode:
-        from perdure.cli.backend import get_run, who_asked
+        from perdure.cli.frame.backend import get_run, who_asked
         from perdure.cli.terminal.follow import stopping
         from perdure.cli.terminal.remote_follow import RemoteLines, StreamSource
         from perdure.nodes import installed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
-from perdure.cli.output_file import opened_output
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.output_file import opened_output
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo_json
 

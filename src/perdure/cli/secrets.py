@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from perdure.cli.group import Group, db_option, json_option
+from perdure.cli.frame.group import Group, db_option, json_option
+from perdure.cli.frame.where import check_here, here_only
 from perdure.cli.terminal.output import print_json, print_page, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import check_here, here_only
 
 ELSEWHERE = "secrets and keys belong to the machine they are on, and travel nowhere"
 
@@ -46,7 +46,7 @@ def rotate(db: str | None, as_json: bool) -> None:
     With PERDURE_ENCRYPTION_KEYS set, the new value is printed, for you to set; otherwise the file beside the
     database is changed.
     """
-    from perdure.cli.database import load_settings, make_folder
+    from perdure.cli.frame.database import load_settings, make_folder
     from perdure.deployment import keys_file
     from perdure.secrets.keyring import open_file, parse, write_file
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perdure.cli.exits import say
-from perdure.cli.group import db_option, debug_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import db_option, debug_option
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -38,9 +38,9 @@ def serve(host: str, port: int, db: str | None) -> None:
     Needs PostgreSQL and Redis (settings database_url and redis_url); `perdure migrate` prepares the database, and `perdure worker`
     executes what there is to do. On one machine `perdure dev` is everything in one process.
     """
-    from perdure.cli.database import load_settings
-    from perdure.cli.host import host as keep
-    from perdure.cli.host import run
+    from perdure.cli.frame.database import load_settings
+    from perdure.cli.frame.host import host as keep
+    from perdure.cli.frame.host import run
 
     settings = load_settings(db)
     need_both(settings, "serve")

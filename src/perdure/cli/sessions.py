@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import Group, json_option
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import moment, print_json, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 
 @click.group(cls=Group, short_help="Sessions of agents: what runs with the same key know.")
@@ -88,6 +88,6 @@ def delete(workflow: str, node: str, key: str, where: Where, as_json: bool) -> N
 
 
 async def _ask(where: Where, read: Any) -> Any:
-    from perdure.cli.backend import ask
+    from perdure.cli.frame.backend import ask
 
     return await ask(where, read)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.where import here_only
 from perdure.cli.terminal.output import compact, paint, print_json, print_table
 from perdure.cli.terminal.speech import echo, redraw, style
-from perdure.cli.where import here_only
 
 if TYPE_CHECKING:
-    from perdure.simulation.user_stage import Setting
+    from perdure.simulation.stage.user_stage import Setting
     from perdure.testing import Report
 
 
@@ -51,7 +51,7 @@ def simulate(
     Exit codes: 0 every history ended and every rule held, 1 one did not,
                 2 bad definition, stubs or usage.
     """
-    from perdure.cli.source import read_inputs
+    from perdure.cli.frame.source import read_inputs
     from perdure.errors import PerdureError
     from perdure.testing.histories import make_rough_setting, simulate_setting, tell_history
 
@@ -83,8 +83,8 @@ def simulate(
 
 def _compile(file: str, *, as_json: bool) -> list[Any]:
     """The compiled definition and its children; problems are shown, and errors end the command."""
-    from perdure.cli.problems import count, show_problems
-    from perdure.cli.source import read_source
+    from perdure.cli.frame.problems import count, show_problems
+    from perdure.cli.frame.source import read_source
 
     source = read_source(file)
     problems = source.compiled.problems
@@ -100,7 +100,7 @@ def _compile(file: str, *, as_json: bool) -> list[Any]:
 def _read_stubs(file: str) -> dict[str, Any]:
     from perdure.model.problems import Problems
     from perdure.model.reader import read
-    from perdure.simulation.stubs import StubInvalid, read_stub
+    from perdure.simulation.stage.stubs import StubInvalid, read_stub
 
     path = Path(file)
     problems = Problems()
@@ -131,7 +131,7 @@ def _make_progress(count: int) -> tuple[Callable[[int, int], None], Callable[[],
 
 
 def _print(report: Report, setting: Setting, *, again: str) -> None:
-    from perdure.simulation.user_world import duration
+    from perdure.simulation.stage.user_world import duration
 
     if setting.inputs:
         say(f"inputs: {compact(setting.inputs, 200)}")

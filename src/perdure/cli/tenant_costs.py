@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import json_option
-from perdure.cli.parameters import Moment
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.parameters import Moment
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_json, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 
 @click.command(short_help="Show what all runs have used: calls, tokens, dollars.")
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def cost(by: Any, since: float | None, workflow: str | None, where: Where, as_json: bool) -> None:
     """Show what all runs have used, by workflow, model or day (UTC). Runs that were deleted count as well. `perdure runs cost ID` shows one
     run."""
-    from perdure.cli.backend import ask
+    from perdure.cli.frame.backend import ask
 
     first = None if since is None else datetime.datetime.fromtimestamp(since, datetime.UTC).strftime("%Y-%m-%d")
 

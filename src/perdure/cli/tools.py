@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import Group, json_option
+from perdure.cli.frame.group import Group, json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_fields, print_json, print_page, print_prose, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from perdure.agents.mcp_tools import Offer
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
     from perdure.llms.mcp_rows import McpServer
 
 
@@ -142,7 +142,7 @@ def _registry(where: Where, words: str, may_lack: bool) -> list[dict[str, Any]]:
 
 
 def _ask_registry(where: Where, what: str, *words: str, **more: Any) -> Any:
-    from perdure.cli.backend import ask
+    from perdure.cli.frame.backend import ask
 
     async def read(backend: Backend) -> Any:
         return await getattr(backend.tools, what)(*words, **more)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.source import Source
+    from perdure.cli.frame.source import Source
     from perdure.model import Problem
     from perdure.model.ir import IR
 
@@ -38,9 +38,9 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
 
     Exit code 0 when it is valid, 2 when it is not. Warnings do not make it invalid.
     """
-    from perdure.cli.problems import count, show_problems
-    from perdure.cli.refusals import add_problems, check_source
-    from perdure.cli.source import check_agents_file, read_source
+    from perdure.cli.frame.problems import count, show_problems
+    from perdure.cli.frame.refusals import add_problems, check_source
+    from perdure.cli.frame.source import check_agents_file, read_source
     from perdure.service.views import problem_view
 
     source = read_source(file)
@@ -87,10 +87,10 @@ def _check_calls(source: Source, file: str, modules: tuple[str, ...], where: Whe
     """Problems with the functions that a definition names; those of a Python file are known already."""
     if source.kind is None:
         return ()
-    from perdure.cli.function_checks import check_files, check_imported, folders_of
+    from perdure.cli.frame.function_checks import check_files, check_imported, folders_of
 
     if modules:
-        from perdure.cli.source import import_modules
+        from perdure.cli.frame.source import import_modules
 
         import_modules(modules, file)
         return check_imported(source.compiled)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure.capacity import CONCURRENCY
-from perdure.cli.exits import say
-from perdure.cli.group import db_option, debug_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import db_option, debug_option
 from perdure.cli.serve import need_both
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def worker(
 
     On SIGTERM it takes nothing more, gives what runs ten seconds and hands the rest back.
     """
-    from perdure.cli.database import load_settings
-    from perdure.cli.host import host as keep
-    from perdure.cli.host import run
-    from perdure.cli.source import import_modules
+    from perdure.cli.frame.database import load_settings
+    from perdure.cli.frame.host import host as keep
+    from perdure.cli.frame.host import run
+    from perdure.cli.frame.source import import_modules
     from perdure.settings import show_device
 
     settings = load_settings(db)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.backend import MOST, ask, read_pages
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import Group, json_option, leave, page_options
-from perdure.cli.lists import say_more
-from perdure.cli.parameters import ParamType
+from perdure.cli.frame.backend import MOST, ask, read_pages
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import Group, json_option, leave, page_options
+from perdure.cli.frame.lists import say_more
+from perdure.cli.frame.parameters import ParamType
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import moment, print_fields, print_json, print_page, print_table, since
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
-    from perdure.cli.source import Source
+    from perdure.cli.frame.backend import Backend
+    from perdure.cli.frame.source import Source
 
 View = dict[str, Any]
 Ask = Callable[["Backend"], Awaitable[Any]]
@@ -170,8 +170,8 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
     A changed definition is the next version, the same one the version it has. Runs keep the version they started with. The triggers
     of the workflow are applied; those that it no longer has are paused.
     """
-    from perdure.cli.problems import count, show_problems
-    from perdure.cli.source import read_source
+    from perdure.cli.frame.problems import count, show_problems
+    from perdure.cli.frame.source import read_source
 
     source = read_source(file)
     here = where.find_server() is None
@@ -188,9 +188,9 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
     if as_json:
         print_json(view)
     else:
-        from perdure.cli.own_triggers import say_own
-        from perdure.cli.refusals import show_warnings
+        from perdure.cli.frame.refusals import show_warnings
         from perdure.cli.triggers import address_of
+        from perdure.cli.triggers.own_triggers import say_own
 
         show_warnings(source, view["problems"], source.compiled.problems if here else ())
         word = "is now" if view["created"] else "was already"
@@ -200,7 +200,7 @@ def push(file: str, reason: str, where: Where, as_json: bool) -> None:
 
 def _push(where: Where, source: Source, reason: str) -> View | None:
     """Register a definition and its children. None: it was refused, and the problems were printed."""
-    from perdure.cli.refusals import refused_for, show_refused, warn_of_namesake
+    from perdure.cli.frame.refusals import refused_for, show_refused, warn_of_namesake
     from perdure.runtime.origins import describe_origin
 
     here = where.find_server() is None and source.path is not None  # a path means something on one machine only
@@ -237,8 +237,8 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
 
     It is applied to the highest version, in the form that `perdure workflows show` prints.
     """
-    from perdure.cli.refusals import refused_for, show_refused
-    from perdure.cli.source import read_source_or_patch
+    from perdure.cli.frame.refusals import refused_for, show_refused
+    from perdure.cli.frame.source import read_source_or_patch
 
     source, operations = read_source_or_patch(file)
     if operations is None:
@@ -266,8 +266,8 @@ def patch(name: str, file: str, base: int | None, dry_run: bool, reason: str, wh
     else:
         word = "is now" if view["created"] else "was already"
         echo(f"{view['name']} {word} version {view['version']}")
-        from perdure.cli.own_triggers import say_own
         from perdure.cli.triggers import address_of
+        from perdure.cli.triggers.own_triggers import say_own
 
         say_own(view["triggers"], lambda one: address_of(where, one))
 

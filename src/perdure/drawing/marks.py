@@ -7,8 +7,8 @@ from typing import Any
 from perdure.drawing.picture import Marks
 from perdure.drawing.words import say_duration
 from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN
-from perdure.kernel.run_view import run_view
-from perdure.kernel.seen import JOURNAL, Seen
+from perdure.kernel.readings.run_view import run_view
+from perdure.kernel.readings.seen import JOURNAL, Seen
 from perdure.kernel.state import State
 
 

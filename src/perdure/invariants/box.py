@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from perdure.kernel.mailbox import Cursor, Item, Policy
+from perdure.kernel.triggers.mailbox import Cursor, Item, Policy
 
 Fate = Literal["waiting", "started", "skipped", "parked", "handed"]
 

@@ -10,9 +10,9 @@ import msgspec
 from perdure.invariants.box import Box, Fate, Grouped
 from perdure.invariants.model import Model
 from perdure.kernel import events as e
-from perdure.kernel.mailbox import SEEN, Begun, Item, run_of_window
-from perdure.kernel.trigger_events import MailboxEvent
-from perdure.kernel.windows import MOST_WINDOWS
+from perdure.kernel.triggers.mailbox import SEEN, Begun, Item, run_of_window
+from perdure.kernel.triggers.trigger_events import MailboxEvent
+from perdure.kernel.triggers.windows import MOST_WINDOWS
 
 ROUNDING = 1e-6
 """The seconds by which a sum of times may be off."""

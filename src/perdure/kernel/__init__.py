@@ -13,8 +13,8 @@ from __future__ import annotations
 from perdure.kernel.commands import Need, Needs, Question, Refused, Ruling, Verdict
 from perdure.kernel.decide import advance, decide
 from perdure.kernel.evolve import evolve
-from perdure.kernel.explain import explain
 from perdure.kernel.lifecycle import IntegrityError, NodeState, RunState
+from perdure.kernel.readings.explain import explain
 from perdure.kernel.state import State
 
 __all__ = [

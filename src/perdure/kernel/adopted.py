@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.kernel.mailbox import Mailbox
+from perdure.kernel.triggers.mailbox import Mailbox
 from perdure.kernel.values import Flow
 
 

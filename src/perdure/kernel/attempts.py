@@ -10,19 +10,20 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation, flows
+from perdure.kernel import compensation
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.edges import in_closing_iteration
 from perdure.kernel.lifecycle import ENDED, NodeState, RunState
-from perdure.kernel.mail import STEPS as MAIL
-from perdure.kernel.mail import has_mail, read_mail
-from perdure.kernel.money import find_short, give_back
 from perdure.kernel.outcomes import FREE_BYTES, accept, check_bytes, fail_attempt, fail_for_good, park
-from perdure.kernel.poll_stops import has_slept, put_off
-from perdure.kernel.receivers import is_poll
 from perdure.kernel.state import Activation, State
+from perdure.kernel.steps.mail import STEPS as MAIL
+from perdure.kernel.steps.mail import has_mail, read_mail
+from perdure.kernel.steps.money import find_short, give_back
+from perdure.kernel.streams import flows
+from perdure.kernel.triggers.poll_stops import has_slept, put_off
+from perdure.kernel.triggers.receivers import is_poll
 from perdure.kernel.values import Error, steps_of
 
 N, R = NodeState, RunState

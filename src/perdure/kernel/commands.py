@@ -14,8 +14,8 @@ from perdure.kernel.address import Address
 from perdure.kernel.adopted import Adopted, Carried
 from perdure.kernel.effects import Effect
 from perdure.kernel.events import AnyEvent, Scope
-from perdure.kernel.mailbox import Delivered, Over, Overlap, Policy
 from perdure.kernel.needs import MomentsAsked, Need, Needs, Question, TargetAsked, Verdict
+from perdure.kernel.triggers.mailbox import Delivered, Over, Overlap, Policy
 from perdure.kernel.values import Ask, Error, Fired, Heard, Part, PortEnd, Wait
 from perdure.model.ir import IR
 from perdure.model.money import Budget, Room, Usage

@@ -12,8 +12,8 @@ from perdure.kernel import events as e
 from perdure.kernel.child_runs import next_undone
 from perdure.kernel.decider import Decider
 from perdure.kernel.lifecycle import IntegrityError, NodeState, RunState
-from perdure.kernel.receivers import starts_runs
 from perdure.kernel.state import Activation, State
+from perdure.kernel.triggers.receivers import starts_runs
 from perdure.kernel.values import Error
 
 N, R = NodeState, RunState

@@ -12,12 +12,12 @@ from typing import Any
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel.carried import carry
 from perdure.kernel.decider import Decider
-from perdure.kernel.events_heard import tell_heard
 from perdure.kernel.generations import in_order
 from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.state import Activation, LoopRun
+from perdure.kernel.triggers.carried import carry
+from perdure.kernel.triggers.events_heard import tell_heard
 
 N = NodeState
 

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure.kernel import asked_patches, attempts, polls, runs, stream_commands, topics, trigger_nodes, triggers, waits
+from perdure.kernel import attempts, runs, waits
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.decider import Decider, Refusal, Unknown
-from perdure.kernel.hand_out import hand_out
-from perdure.kernel.money import let_go
 from perdure.kernel.settle import settle
 from perdure.kernel.state import State
+from perdure.kernel.steps import asked_patches
+from perdure.kernel.steps.money import let_go
+from perdure.kernel.streams import stream_commands
+from perdure.kernel.triggers import polls, topics, trigger_commands, trigger_nodes
+from perdure.kernel.triggers.hand_out import hand_out
 
 _NOTHING_KNOWN: dict[c.Need, c.Verdict] = {}
 
@@ -58,16 +61,16 @@ _HANDLERS: dict[type[c.Command], Callable[[Decider, Any], None]] = {
     c.Patch: runs.patch,
     c.Requeue: runs.requeue,
     c.Discard: runs.discard,
-    c.Register: triggers.register,
+    c.Register: trigger_commands.register,
     c.Await: trigger_nodes.wait_for_item,
-    c.Deliver: triggers.deliver,
+    c.Deliver: trigger_commands.deliver,
     c.Hear: topics.hear,
-    c.Fire: triggers.fire,
+    c.Fire: trigger_commands.fire,
     c.Receive: polls.receive,
-    c.Backfill: triggers.backfill,
+    c.Backfill: trigger_commands.backfill,
     c.Rewind: polls.rewind,
-    c.EndFiring: triggers.end_firing,
-    c.Settle: triggers.settle_item,
+    c.EndFiring: trigger_commands.end_firing,
+    c.Settle: trigger_commands.settle_item,
 }
 
 _FOLLOWED = (c.Signal, c.Vote, c.Delegate, c.Pause, c.Resume, c.Cancel, c.Patch, c.MailboxCommand)
@@ -107,7 +110,7 @@ def _decide(
             let_go(decider)
         if state.triggers:
             hand_out(decider)
-            triggers.go_on_if_long(decider)
+            trigger_commands.go_on_if_long(decider)
             polls.poll(decider)
             trigger_nodes.serve(decider)
         settle(decider)

@@ -19,8 +19,8 @@ from perdure.kernel.causal_past import evidence as gather
 from perdure.kernel.child_runs import list_left, open_children
 from perdure.kernel.evolve import apply
 from perdure.kernel.lifecycle import NodeState
-from perdure.kernel.receivers import find_inner_polls
 from perdure.kernel.state import Activation, Key, State
+from perdure.kernel.triggers.receivers import find_inner_polls
 from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node
 

@@ -6,7 +6,7 @@ from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.state import Activation
-from perdure.kernel.stream_readers import is_fed
+from perdure.kernel.streams.stream_readers import is_fed
 
 
 def send(d: Decider, going: list[Activation]) -> None:

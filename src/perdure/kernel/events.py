@@ -33,8 +33,8 @@ from perdure.kernel.run_events import (
     RunSignalled,
     RunUndelivered,
 )
-from perdure.kernel.step_events import StepReleased, StepStarted
-from perdure.kernel.trigger_events import (
+from perdure.kernel.steps.step_events import StepReleased, StepStarted
+from perdure.kernel.triggers.trigger_events import (
     TriggerAdvanced,
     TriggerBackfilling,
     TriggerCarried,

@@ -11,11 +11,11 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel.facts.trigger_facts import timer_of
-from perdure.kernel.hand_out import MOST_STARTS, Ready, ask_target
 from perdure.kernel.lifecycle import RunState
-from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
-from perdure.kernel.triggers import SCHEDULE, ask_moments, find_new, fired_item, item_of
+from perdure.kernel.triggers.hand_out import MOST_STARTS, Ready, ask_target
+from perdure.kernel.triggers.mailbox import Mailbox
+from perdure.kernel.triggers.trigger_commands import SCHEDULE, ask_moments, find_new, fired_item, item_of
 
 _PUSHES = (c.Deliver, c.Fire)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perdure.kernel import asked_people, guards
+from perdure.kernel import guards
 from perdure.kernel.edges import is_refused, latest, loosen, resolve, touch, touch_entries, uncount, went_aside
 from perdure.kernel.generations import in_order, may_run_again
 from perdure.kernel.lifecycle import ENDED, ERROR, FAILED, SKIPPED, TAKEN, IntegrityError, NodeState
 from perdure.kernel.state import Activation, State, key_of
+from perdure.kernel.steps import asked_people
 from perdure.model.ir import IR, Edge, Node
 from perdure.model.rebase import rebase
 

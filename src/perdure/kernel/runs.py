@@ -6,22 +6,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation, guards, loops, patches, triggers, waits
+from perdure.kernel import compensation, guards, loops, patches, waits
 from perdure.kernel import events as e
-from perdure.kernel.asked_people import lacks_yes
-from perdure.kernel.carried import carry_on
 from perdure.kernel.causal_past import lacks_past
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closed_iteration, is_unlet, touch
 from perdure.kernel.generations import in_order
 from perdure.kernel.lifecycle import NodeState, RunState
-from perdure.kernel.money import OF_SCOPE, TIMER, raise_budget
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
-from perdure.kernel.poll_stops import stop_polls
-from perdure.kernel.receivers import starts_runs
 from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, key_of
-from perdure.kernel.trigger_nodes import find_changed
+from perdure.kernel.steps.asked_people import lacks_yes
+from perdure.kernel.steps.money import OF_SCOPE, TIMER, raise_budget
+from perdure.kernel.triggers import trigger_commands
+from perdure.kernel.triggers.carried import carry_on
+from perdure.kernel.triggers.poll_stops import stop_polls
+from perdure.kernel.triggers.receivers import starts_runs
+from perdure.kernel.triggers.trigger_nodes import find_changed
 from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
 from perdure.model.ir import Node
@@ -115,7 +116,7 @@ def pause(d: Decider, command: c.Pause) -> None:
     if not paused and d.state.state is not R.RUNNING:
         raise Refusal("not_running", f"run {d.state.run_id} is {d.state.state}; only a running run can be paused")
     if not paused:
-        triggers.look_at_all(d)  # what was due before the pause is not lost to it
+        trigger_commands.look_at_all(d)  # what was due before the pause is not lost to it
         stop_polls(d)
     d.emit(e.RunPaused, by=command.by, reason=command.reason)
     if not paused:
@@ -133,9 +134,9 @@ def resume(d: Decider, command: c.Resume) -> None:
     budget = raise_budget(d, command)
     raised: dict[str, Any] = {} if budget is None else {"budget": budget, "version": 2}
     if not left:
-        triggers.look_at_all(d)  # what was due during the pause is over with it
+        trigger_commands.look_at_all(d)  # what was due during the pause is over with it
         if command.catch_up:
-            triggers.catch_up(d, command)
+            trigger_commands.catch_up(d, command)
     d.emit(e.RunResumed, by=command.by, reason=command.reason or "", left=left, **raised)
     if left:
         return
@@ -178,7 +179,7 @@ def cancel(d: Decider, command: c.Cancel) -> None:
             for activation in sorted_by_schedule(state, N.RUNNING):
                 d.stop(activation)
         d.stop_children()
-        triggers.give_up(d)
+        trigger_commands.give_up(d)
     if command.force:
         finish(d)
 

@@ -13,10 +13,10 @@ import msgspec
 
 from perdure.kernel.causal_past import may_wait
 from perdure.kernel.lifecycle import IntegrityError, NodeState
-from perdure.kernel.mailbox import sort
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, waits
 from perdure.kernel.state import Activation, Approval, Key, Line, LoopRun, State, Timer
+from perdure.kernel.triggers.mailbox import sort
 from perdure.kernel.values import Asked
 from perdure.model.garbage import no_collection
 from perdure.model.ir import IR

@@ -13,8 +13,8 @@ import msgspec
 from perdure.kernel.address import Address
 from perdure.kernel.events import Scope
 from perdure.kernel.lifecycle import TERMINAL, IntegrityError, NodeState, RunState
-from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.run_ids import root_of
+from perdure.kernel.triggers.mailbox import Mailbox
 from perdure.kernel.values import Asked, AskedChild, Error, Fired, Flow, Lent, Money, Reserved, Route, Undo, Wait
 from perdure.model.ir import IR, Node
 from perdure.model.money import Usage

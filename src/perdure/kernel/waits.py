@@ -6,21 +6,23 @@ from typing import Any
 
 import msgspec
 
-from perdure.kernel import asks, compensation, triggers
 from perdure.kernel import commands as c
+from perdure.kernel import compensation
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.child_runs import find_generation
 from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
 from perdure.kernel.dispatches import hold_back, send
-from perdure.kernel.events_heard import begin_listening
 from perdure.kernel.lifecycle import ENDED, OPEN, NodeState, RunState
-from perdure.kernel.mail import check_room
-from perdure.kernel.money import child_budget, heard_of
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, schedule
 from perdure.kernel.state import Activation, Approval, State, Timer, key_of
+from perdure.kernel.steps import asks
+from perdure.kernel.steps.mail import check_room
+from perdure.kernel.steps.money import child_budget, heard_of
+from perdure.kernel.triggers import trigger_commands
+from perdure.kernel.triggers.events_heard import begin_listening
 from perdure.kernel.values import Asked, Error, Wait
 from perdure.model.money import Budget
 
@@ -505,7 +507,7 @@ def fire_timer(d: Decider, command: c.FireTimer) -> None:
         case "grace":
             finish(d)
         case "trigger":
-            triggers.fire_timer(d, command.timer)
+            trigger_commands.fire_timer(d, command.timer)
         case _ if activation is not None:
             _fire_for(d, timer, activation)
             items_of(d, activation)

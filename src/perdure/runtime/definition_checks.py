@@ -30,7 +30,7 @@ from perdure.nodes.config_checks import find_more_problems, joined
 from perdure.nodes.given_inputs import find_trigger_problems
 from perdure.nodes.registry import Registry
 from perdure.runtime.called import Find, check_called
-from perdure.runtime.coordinator.fetcher import read_aside
+from perdure.runtime.coordinator.tasks.fetcher import read_aside
 from perdure.threads import aside
 
 T = TypeVar("T")

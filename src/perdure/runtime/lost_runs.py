@@ -16,8 +16,8 @@ from perdure.clock import Clock
 from perdure.errors import PerdureError, StoreUnavailable
 from perdure.journal import Journal
 from perdure.kernel import commands as c
-from perdure.kernel.mailbox import Over
 from perdure.kernel.state import State
+from perdure.kernel.triggers.mailbox import Over
 from perdure.runtime.coordinator.continuations import read_continuation
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.loaded import load

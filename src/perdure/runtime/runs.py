@@ -20,9 +20,9 @@ from perdure.kernel import events as e
 from perdure.kernel.state import State
 from perdure.nodes.registry import Registry
 from perdure.runtime.coordinator.coordinator import Coordinator
-from perdure.runtime.coordinator.handover import Handover
 from perdure.runtime.coordinator.library import Library
-from perdure.runtime.coordinator.listener import handle
+from perdure.runtime.coordinator.ownership.handover import Handover
+from perdure.runtime.coordinator.ownership.listener import handle
 from perdure.runtime.coordinator.parked import find_mistakes_of
 from perdure.runtime.coordinator.quarantine import look
 from perdure.runtime.coordinator.requests import Reply, Request, decode_request, encode_request, slim

@@ -15,9 +15,9 @@ from perdure.clock import Clock
 from perdure.errors import Refused
 from perdure.journal import Journal
 from perdure.kernel.commands import Delivered
-from perdure.kernel.mailbox import Mailbox, Overlap, Policy
 from perdure.kernel.segments import has_refs, pack
-from perdure.kernel.trigger_run import NODE, TRIGGER
+from perdure.kernel.triggers.mailbox import Mailbox, Overlap, Policy
+from perdure.kernel.triggers.trigger_run import NODE, TRIGGER
 from perdure.model import ir as irs
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.heard import topic_of

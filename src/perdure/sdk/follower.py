@@ -16,7 +16,7 @@ from perdure.errors import PerdureError
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
 from perdure.kernel.lifecycle import RunState
-from perdure.kernel.seen import Seen
+from perdure.kernel.readings.seen import Seen
 from perdure.kernel.state import State
 
 if TYPE_CHECKING:

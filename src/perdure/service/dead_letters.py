@@ -13,7 +13,7 @@ import msgspec
 from perdure.errors import Conflict, PerdureError
 from perdure.journal import DeadLetterRow, Page
 from perdure.kernel import commands as c
-from perdure.kernel.previews import preview
+from perdure.kernel.readings.previews import preview
 from perdure.kernel.segments import has_refs, pack
 from perdure.runtime.coordinator.parked import describe
 from perdure.runtime.coordinator.requests import Request

@@ -20,7 +20,7 @@ from perdure.drawing import Direction, draw, make_picture
 from perdure.drawing.marks import mark_run
 from perdure.drawing.plain_data import describe_stacked
 from perdure.journal import RunRecord
-from perdure.kernel.seen import Seen
+from perdure.kernel.readings.seen import Seen
 from perdure.kernel.state import State
 from perdure.model.garbage import no_collection
 from perdure.model.ir import IR

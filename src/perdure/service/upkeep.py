@@ -15,7 +15,7 @@ import msgspec
 from perdure.kernel.address import run_of_task
 from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.run_ids import root_of
-from perdure.runtime.coordinator.leftovers import list_active
+from perdure.runtime.coordinator.ownership.leftovers import list_active
 from perdure.runtime.origins import find_namesake
 from perdure.runtime.patience import insist
 from perdure.runtime.worker.claim_file import claim_name

@@ -1,7 +1,7 @@
 """How things look to people and programs, the same in the API, the command line and the SDK: plain data, ready for
 JSON.
 
-The view of a run itself is in `perdure.kernel.run_view`. It must not read anything; it turns what was read into data.
+The view of a run itself is in `perdure.kernel.readings.run_view`. It must not read anything; it turns what was read into data.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import msgspec
 
 from perdure.errors import NotFound
 from perdure.journal import ApprovalRow, DeadLetterRow, Outline, Page, RunRecord
-from perdure.kernel.explain import explain
-from perdure.kernel.run_view import activation_view, node_view
-from perdure.kernel.seen import JOURNAL, Seen
+from perdure.kernel.readings.explain import explain
+from perdure.kernel.readings.run_view import activation_view, node_view
+from perdure.kernel.readings.seen import JOURNAL, Seen
 from perdure.kernel.state import State
 from perdure.model.problems import Problem
 

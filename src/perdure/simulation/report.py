@@ -10,10 +10,10 @@ import msgspec
 from perdure.kernel.events import TYPES
 from perdure.kernel.lifecycle import RunState
 from perdure.simulation import faults
-from perdure.simulation.inner_world import make_world
 from perdure.simulation.plan import Plan
 from perdure.simulation.rules import EVIDENCE
 from perdure.simulation.world import World
+from perdure.simulation.worlds.inner_world import make_world
 
 TRACE_LINES = 120
 

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from perdure.simulation import graphs
-from perdure.simulation.inner_world import make_world
 from perdure.simulation.plan import Plan
 from perdure.simulation.world import World
+from perdure.simulation.worlds.inner_world import make_world
 
 SEEDS = 4
 """Seeds tried per candidate."""

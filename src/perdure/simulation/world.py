@@ -28,8 +28,9 @@ from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.model.money import Budget
 from perdure.runtime import runs as engine_runs
-from perdure.runtime.coordinator import listener, loaded
-from perdure.runtime.coordinator.incarnation import LostIncarnation
+from perdure.runtime.coordinator import loaded
+from perdure.runtime.coordinator.ownership import listener
+from perdure.runtime.coordinator.ownership.incarnation import LostIncarnation
 from perdure.runtime.parts import EngineStopped
 from perdure.sandbox import Sandbox
 from perdure.simulation import graphs

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.outcomes import Chosen
-from perdure.simulation.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
-from perdure.simulation.user_triggers import Pushed
+from perdure.simulation.stage.stubs import Call, Signal, Stub, StubInvalid, approve, nobody, one_of, reject
+from perdure.simulation.stage.user_triggers import Pushed
 from perdure.testing.assertions import assert_run
 from perdure.testing.fired_runs import Fired, ParkedItem, Skipped, TriggerInvalid, deliver, run_schedule
 from perdure.testing.histories import simulate

@@ -16,8 +16,8 @@ from perdure.model import Compiled, DefinitionError, compile_definition, compile
 from perdure.model.ir import IR
 from perdure.model.reader import Format
 from perdure.plain import NotData, to_data
-from perdure.simulation.stubs import Signal, check_names
-from perdure.simulation.user_stage import Setting
+from perdure.simulation.stage.stubs import Signal, check_names
+from perdure.simulation.stage.user_stage import Setting
 
 
 class Built(Protocol):

@@ -11,17 +11,17 @@ import msgspec
 
 from perdure.errors import PerdureError
 from perdure.kernel import events as e
-from perdure.kernel.mailbox import Item
+from perdure.kernel.triggers.mailbox import Item
 from perdure.model.problems import Problems
 from perdure.model.reader import Format, read
 from perdure.model.trigger_sources import Schedule, Webhook
 from perdure.model.triggers import Trigger
 from perdure.plain import NotData, to_data
 from perdure.simulation.clock import EPOCH
+from perdure.simulation.stage.stubs import check_names
+from perdure.simulation.stage.user_stage import Setting
+from perdure.simulation.stage.user_triggers import Pushed, TriggerStage
 from perdure.simulation.story import tell
-from perdure.simulation.stubs import check_names
-from perdure.simulation.user_stage import Setting
-from perdure.simulation.user_triggers import Pushed, TriggerStage
 from perdure.spelling import list_known, suggest
 from perdure.testing.definitions import FORMATS, Definition, importing, load
 from perdure.testing.scripted_run import Run, off_loop, raise_failure

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from perdure.simulation.history_checks import Failed
-from perdure.simulation.people import RUN
 from perdure.simulation.plan import Plan
-from perdure.simulation.samples import sample
+from perdure.simulation.stage.people import RUN
+from perdure.simulation.stage.samples import sample
+from perdure.simulation.stage.stubs import Signal
+from perdure.simulation.stage.user_stage import Setting
+from perdure.simulation.stage.user_world import UserWorld, rough_plan
 from perdure.simulation.story import tell
-from perdure.simulation.stubs import Signal
-from perdure.simulation.user_stage import Setting
-from perdure.simulation.user_world import UserWorld, rough_plan
 from perdure.testing.definitions import Definition, load, make_setting
 from perdure.testing.report import Bad, End, Report
 from perdure.testing.scripted_run import off_loop

@@ -18,7 +18,7 @@ from perdure.errors import PerdureError
 from perdure.kernel import segments
 from perdure.kernel.run_ids import is_child, place
 from perdure.outcomes import Chosen, Failure
-from perdure.simulation.stubs import TRIVIAL, Call, ScriptedDecision, Signal, nobody
+from perdure.simulation.stage.stubs import TRIVIAL, Call, ScriptedDecision, Signal, nobody
 from perdure.testing.definitions import Definition, load
 from perdure.testing.scripted_run import Run, run
 

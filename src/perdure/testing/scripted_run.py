@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from perdure.errors import PerdureError
 from perdure.kernel import events as e
-from perdure.kernel.explain import explain
+from perdure.kernel.readings.explain import explain
 from perdure.kernel.state import State
-from perdure.simulation.people import RUN
+from perdure.simulation.stage.people import RUN
+from perdure.simulation.stage.stubs import Call, Signal, StubInvalid
+from perdure.simulation.stage.user_world import UserWorld, belongs, calm_plan
 from perdure.simulation.story import tell
-from perdure.simulation.stubs import Call, Signal, StubInvalid
-from perdure.simulation.user_world import UserWorld, belongs, calm_plan
 from perdure.testing.definitions import Definition, importing, make_setting
 
 Result = TypeVar("Result")

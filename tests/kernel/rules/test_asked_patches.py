@@ -6,8 +6,8 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel.asked_patches import MOST_PATCHES
 from perdure.kernel.outstanding import outstanding
+from perdure.kernel.steps.asked_patches import MOST_PATCHES
 from perdure.kernel.values import Ask
 from tests.kernel.driver import compiled
 from tests.kernel.rules.graphs import UNDO, effects, human, node, start, violations

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel import continuations, events_heard, snapshot
+from perdure.kernel import continuations, snapshot
 from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
+from perdure.kernel.triggers import events_heard
 from perdure.kernel.values import Heard, Wait
 from tests.kernel.driver import Run
 from tests.kernel.rules.graphs import AGAIN, ANSWERS, again, node, start

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel import hand_out, triggers, windows
-from perdure.kernel.mailbox import run_of_item
+from perdure.kernel.triggers import hand_out, trigger_commands, windows
+from perdure.kernel.triggers.mailbox import run_of_item
 from tests.kernel.rules import test_schedules as schedules
 from tests.kernel.rules import test_triggers as pushed
 from tests.kernel.rules import test_windows as windowed
@@ -24,7 +24,7 @@ _HANDLERS: Any = sys.modules["perdure.kernel.decide"]._HANDLERS
 
 def _any_end_counts(patch: Patch) -> None:
     """The end of a run counts, whichever firing of it is meant (G6)."""
-    real = triggers.end_firing
+    real = trigger_commands.end_firing
 
     def end(d: Any, command: c.EndFiring) -> None:
         open_now = d.state.triggers[command.node].open
@@ -36,26 +36,26 @@ def _any_end_counts(patch: Patch) -> None:
 
 
 def _a_pause_forgets_what_was_due(patch: Patch) -> None:
-    patch.setattr(triggers, "look_at_all", lambda d: None)
+    patch.setattr(trigger_commands, "look_at_all", lambda d: None)
 
 
 def _a_change_forgets_what_was_due(patch: Patch) -> None:
-    patch.setattr(triggers, "look", lambda d, node, box: None)
+    patch.setattr(trigger_commands, "look", lambda d, node, box: None)
 
 
 def _each_start_has_an_id_of_its_own(patch: Patch) -> None:
     """An item that comes again, and is known no longer, is another run (G13)."""
     count = iter(range(1000))
-    patch.setattr(triggers, "run_of_item", lambda *given, **more: f"{run_of_item(*given, **more)}{next(count)}")
+    patch.setattr(trigger_commands, "run_of_item", lambda *given, **more: f"{run_of_item(*given, **more)}{next(count)}")
 
 
 def _each_page_runs_its_last(patch: Patch) -> None:
-    real = triggers._sift
-    patch.setattr(triggers, "_sift", lambda d, node, box, found, *, more: real(d, node, box, found, more=False))
+    real = trigger_commands._sift
+    patch.setattr(trigger_commands, "_sift", lambda d, node, box, found, *, more: real(d, node, box, found, more=False))
 
 
 def _deleting_forgets_what_waits(patch: Patch) -> None:
-    patch.setattr(triggers, "give_up", lambda d: None)
+    patch.setattr(trigger_commands, "give_up", lambda d: None)
 
 
 def _windows_without_end(patch: Patch) -> None:
@@ -63,7 +63,7 @@ def _windows_without_end(patch: Patch) -> None:
 
 
 def _a_mailbox_without_end(patch: Patch) -> None:
-    patch.setattr(triggers, "_has_room", lambda box, items: None)
+    patch.setattr(trigger_commands, "_has_room", lambda box, items: None)
 
 
 def _poison_without_end(patch: Patch) -> None:

@@ -5,8 +5,9 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel import outstanding, poll_stops, triggers
-from perdure.kernel.trigger_run import NODE
+from perdure.kernel import outstanding
+from perdure.kernel.triggers import poll_stops, trigger_commands
+from perdure.kernel.triggers.trigger_run import NODE
 from perdure.kernel.values import Error
 from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 from tests.kernel.mailboxes import trigger
@@ -280,7 +281,7 @@ def test_rule_51_an_item_that_stops_the_trigger_stops_its_poll():
 
 
 def test_rule_51_a_trigger_that_goes_on_as_a_new_run_polls_on_from_its_cursor(monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 10)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 10)
     run = trigger()
     run.table(open=1)
     run.receive("a")

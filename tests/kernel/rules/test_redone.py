@@ -7,7 +7,7 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import settle
 from perdure.kernel.causal_past import find_lacking
-from perdure.kernel.explain import explain
+from perdure.kernel.readings.explain import explain
 from perdure.kernel.values import Error
 from tests.kernel.driver import Run, compiled
 from tests.kernel.rules.graphs import AGAIN, DONE, UNDO, again, child, end_child, node, start, undone, violations

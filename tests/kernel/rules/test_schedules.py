@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel import commands as c
-from perdure.kernel import triggers
+from perdure.kernel.triggers import trigger_commands
 from tests.kernel.mailboxes import trigger
 
 
@@ -97,7 +97,7 @@ def test_rule_56_what_is_older_than_within_is_not_made_up_for():
 
 
 def test_rule_56_pages_before_the_last_only_supersede(monkeypatch):
-    monkeypatch.setattr(triggers, "PAGE", 2)
+    monkeypatch.setattr(trigger_commands, "PAGE", 2)
     run = late(300)
     assert run.runs == []
     run.pass_time(0)
@@ -184,7 +184,7 @@ def test_rule_58_live_and_backfill_do_not_both_start_a_moment():
 
 
 def test_rule_58_pages_of_a_backfill_follow_each_other(monkeypatch):
-    monkeypatch.setattr("perdure.kernel.hand_out.LANE_PAGE", 2)
+    monkeypatch.setattr("perdure.kernel.triggers.hand_out.LANE_PAGE", 2)
     run = trigger()
     run.schedule()
     run.tell(c.Backfill, since=999_000.0, until=999_300.0, open=100)

@@ -1,8 +1,8 @@
 """What is shown beside the journal (rule 74), and which edges may carry a stream (rule 71)."""
 
 from perdure.kernel import snapshot
-from perdure.kernel.run_view import run_view
-from perdure.kernel.seen import Seen, Working
+from perdure.kernel.readings.run_view import run_view
+from perdure.kernel.readings.seen import Seen, Working
 from perdure.model import compile_definition
 from tests.kernel.rules.graphs import node, start
 

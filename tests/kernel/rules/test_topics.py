@@ -8,9 +8,9 @@ import pytest
 from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel import triggers
-from perdure.kernel.mailbox import MOST_BYTES, run_of_item
-from perdure.kernel.trigger_run import TRIGGER
+from perdure.kernel.triggers import trigger_commands
+from perdure.kernel.triggers.mailbox import MOST_BYTES, run_of_item
+from perdure.kernel.triggers.trigger_run import TRIGGER
 from tests.attack.marks import attack
 from tests.kernel.driver import Run, compiled
 from tests.kernel.mailboxes import TriggerRun, trigger
@@ -86,7 +86,7 @@ def test_rule_53_another_topic_begins_now_and_the_same_one_goes_on():
 
 
 def test_rule_53_a_trigger_that_goes_on_as_a_new_run_reads_on(monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 5)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 5)
     run = trigger()
     run.listen(cursor="7")
     run.hear("a", cursor=9)

@@ -10,7 +10,7 @@ from perdure.invariants import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import continuations, outstanding, snapshot
 from perdure.kernel import effects as fx
-from perdure.kernel.run_view import about_view, run_view
+from perdure.kernel.readings.run_view import about_view, run_view
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.values import Error
 from tests.kernel.driver import compiled

@@ -7,10 +7,11 @@ from perdure.invariants import mailboxes
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
-from perdure.kernel import hand_out, outstanding, triggers
+from perdure.kernel import outstanding
 from perdure.kernel.facts import trigger_facts
-from perdure.kernel.mailbox import MOST_BYTES, Over, Policy
-from perdure.kernel.trigger_run import NODE, TRIGGER
+from perdure.kernel.triggers import hand_out, trigger_commands
+from perdure.kernel.triggers.mailbox import MOST_BYTES, Over, Policy
+from perdure.kernel.triggers.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error, Fired, Wait
 from tests.attack.marks import attack
 from tests.kernel.driver import Run, compiled
@@ -353,7 +354,7 @@ def test_rule_50_a_deleted_trigger_leaves_no_item_without_a_fate():
 
 
 def test_rule_52_what_comes_for_a_run_that_has_gone_on_is_told_where(monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 12)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 12)
     run = trigger()
     run.webhook()
     for name in "abcdefgh":
@@ -388,7 +389,7 @@ def test_rule_52_a_loop_that_has_gone_on_says_so_too(monkeypatch):
 
 
 def test_rule_49_a_trigger_goes_on_as_a_new_run_with_all_it_holds(monkeypatch):
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 14)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 14)
     run = trigger()
     run.schedule(overlap="buffer")
     run.tell(c.Pause, reason="a person", by="ann")
@@ -399,7 +400,7 @@ def test_rule_49_a_trigger_goes_on_as_a_new_run_with_all_it_holds(monkeypatch):
         run.pass_time(60)
     (went,) = effects(run, fx.ContinueRun)
     sent = msgspec.json.decode(msgspec.json.encode(went), type=fx.ContinueRun)
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 1000)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 1000)
     after = trigger(now=run.now, went=sent)
     assert (after.box.trigger, after.box.position, after.box.revision) == ("tr", run.box.position, 1)
     assert after.box.waiting == run.box.waiting

@@ -4,8 +4,8 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel import triggers, windows
-from perdure.kernel.mailbox import Rate, Windowing, run_of_window
+from perdure.kernel.triggers import trigger_commands, windows
+from perdure.kernel.triggers.mailbox import Rate, Windowing, run_of_window
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import trigger
 
@@ -145,10 +145,10 @@ def test_rule_46_a_paused_window_closes_when_the_pause_is_over():
 def test_rule_46_a_window_goes_along_when_the_trigger_goes_on_as_a_new_run(monkeypatch):
     run = hook()
     run.deliver("a", "b")
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 5)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 5)
     run.deliver("x", key="other")
     (went,) = [effect for effect in run.effects if isinstance(effect, fx.ContinueRun)]
-    monkeypatch.setattr(triggers, "LONG_MAILBOX", 200_000)
+    monkeypatch.setattr(trigger_commands, "LONG_MAILBOX", 200_000)
     after = trigger(now=run.now, went=went)
     after.deliver("c")
     assert numbers(after) == [(1, 2, 4)]

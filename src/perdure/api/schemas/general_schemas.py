@@ -1,6 +1,6 @@
 """The types of answers, for the OpenAPI document and its readers. Nothing is converted with them.
 
-The views themselves are made in `perdure.service` and `perdure.kernel.run_view`. Fields that are not always there are `Maybe`.
+The views themselves are made in `perdure.service` and `perdure.kernel.readings.run_view`. Fields that are not always there are `Maybe`.
 The types of approvals are in `approval_schemas.py`, those of dead letters in `dead_letter_schemas.py`, and so on.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from perdure.cli.group import Group
+from perdure.cli.frame.group import Group
 
 _HOMES = {
     "list": "list:list_",

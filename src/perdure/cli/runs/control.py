@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.database import by_option
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
-from perdure.cli.parameters import budget_options
+from perdure.cli.frame.database import by_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.parameters import budget_options
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import paint, print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 from perdure.errors import PerdureError
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 _id = click.argument("run_id", metavar="ID")
 Ask = Callable[["Backend", str], Awaitable[Any]]
@@ -40,7 +40,7 @@ def _decide(where: Where, name: str, by: str | None, as_json: bool, done: str, a
 
 
 async def _ask(where: Where, name: str, by: str | None, ask: Ask) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, get_run, go_on, resolve_run
+    from perdure.cli.frame.backend import connected, get_run, go_on, resolve_run
 
     async with connected(where, by=by) as backend:
         run_id = (await resolve_run(backend, name))["run_id"]
@@ -105,7 +105,7 @@ def signal(
     run_id: str, name: str, payload: str | None, signal_id: str, by: str | None, where: Where, as_json: bool
 ) -> None:
     """Send the signal NAME to a run, with a PAYLOAD that is JSON, or else text."""
-    from perdure.cli.source import read_value
+    from perdure.cli.frame.source import read_value
 
     value = None if payload is None else read_value(payload)
     notes: list[str] = []
@@ -151,7 +151,7 @@ def tell(
 
 async def _foresee_signal(backend: Backend, run_id: str, name: str, signal_id: str) -> str:
     """What the sender of a signal may not expect: that it was sent before, or that nothing waits for it."""
-    from perdure.cli.backend import LOOKED_AT, MOST, get_run
+    from perdure.cli.frame.backend import LOOKED_AT, MOST, get_run
     from perdure.spelling import find_close
 
     if signal_id:

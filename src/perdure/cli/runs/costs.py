@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import json_option
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_json, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 _id = click.argument("run_id", metavar="ID")
 
@@ -24,7 +24,7 @@ _id = click.argument("run_id", metavar="ID")
 @json_option
 def cost(run_id: str, where: Where, as_json: bool) -> None:
     """Show what a run and its children have used, by node and by model, and what of its budget is left."""
-    from perdure.cli.backend import ask, resolve_run
+    from perdure.cli.frame.backend import ask, resolve_run
 
     async def read(backend: Backend) -> Any:
         return await backend.runs.usage((await resolve_run(backend, run_id))["run_id"])

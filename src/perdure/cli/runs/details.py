@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.cli.exits import say
+from perdure.cli.frame.exits import say
 from perdure.cli.terminal.output import (
     compact,
     count,

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from perdure.cli.group import json_option
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import compact, print_json, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 _id = click.argument("run_id", metavar="ID")
 _at = click.option("--at", type=click.IntRange(1), metavar="SEQ", help="As it was after this event.")
@@ -49,7 +49,7 @@ def _difference(node: str, change: dict[str, Any]) -> list[str]:
 
 
 async def _diff(where: Where, name: str, other: str | None, at: int | None, to: int | None) -> dict[str, Any]:
-    from perdure.cli.backend import connected, resolve_run
+    from perdure.cli.frame.backend import connected, resolve_run
 
     async with connected(where) as backend:
         run_id = (await resolve_run(backend, name))["run_id"]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import json_option, position_options
-from perdure.cli.lists import say_more
+from perdure.cli.frame.group import json_option, position_options
+from perdure.cli.frame.lists import say_more
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import compact, instant, on_terminal, print_page, print_table, say_zone
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 
 @click.command()
@@ -28,7 +28,7 @@ def events(
     run_id: str, after: int, limit: int, node: str | None, types: tuple[str, ...], where: Where, as_json: bool
 ) -> None:
     """Show the journal of a run: everything that happened, in order."""
-    from perdure.cli.backend import read_run
+    from perdure.cli.frame.backend import read_run
     from perdure.kernel.run_ids import place
 
     def listed(backend: Backend) -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from perdure.cli.backend import connected, get_run, resolve_run
-from perdure.cli.group import json_option
+from perdure.cli.frame.backend import connected, get_run, resolve_run
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.runs.details import print_details
 from perdure.cli.terminal.output import print_json, print_prose
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 from perdure.errors import Refused
 
 

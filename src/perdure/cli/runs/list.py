@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from perdure.cli.backend import connected, read_pages, resolve_run
-from perdure.cli.exits import say
-from perdure.cli.group import json_option, page_options
-from perdure.cli.lists import say_more
-from perdure.cli.parameters import Moment, Tag
+from perdure.cli.frame.backend import connected, read_pages, resolve_run
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option, page_options
+from perdure.cli.frame.lists import say_more
+from perdure.cli.frame.parameters import Moment, Tag
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.runs.details import error_of_view, state_word
 from perdure.cli.terminal.output import brief, print_page, print_table, shorten, since
-from perdure.cli.where import Where, where_options
 from perdure.clock import system
 
 _STATES = [

@@ -10,12 +10,12 @@ from typing import Any
 import click
 import msgspec
 
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave, position_options
-from perdure.cli.lists import say_more
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import json_option, leave, position_options
+from perdure.cli.frame.lists import say_more
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import instant, on_terminal, print_page, print_table, say_zone
 from perdure.cli.terminal.speech import echo, echo_json
-from perdure.cli.where import Where, where_options
 from perdure.clock import system
 from perdure.errors import Refused
 from perdure.plain_text import clean_line
@@ -41,7 +41,7 @@ def logs(run_id: str, node: str | None, after: int, limit: int, follow: bool, wh
     if follow:
         leave(asyncio.run(_follow_logs(where, run_id, node, after, as_json)))
         return
-    from perdure.cli.backend import read_run
+    from perdure.cli.frame.backend import read_run
 
     page = asyncio.run(
         read_run(where, run_id, lambda backend: functools.partial(backend.runs.logs, node=node), after, limit)
@@ -60,7 +60,7 @@ def logs(run_id: str, node: str | None, after: int, limit: int, follow: bool, wh
 
 
 async def _follow_logs(where: Where, name: str, node: str | None, after: int, as_json: bool) -> ExitCode:
-    from perdure.cli.backend import connected, resolve_run
+    from perdure.cli.frame.backend import connected, resolve_run
     from perdure.cli.terminal.follow import stopping
     from perdure.runtime.patience import first_of
 

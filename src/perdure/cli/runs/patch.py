@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.database import by_option
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave
+from perdure.cli.frame.database import by_option
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import paint, print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.source import Source
+    from perdure.cli.frame.source import Source
 
 _id = click.argument("run_id", metavar="ID")
 
@@ -37,7 +37,7 @@ def patch(run_id: str, file: str, dry_run: bool, reason: str, by: str | None, wh
     \b
     Exit codes: 0 done (or possible, with --dry-run), 1 refused, 2 bad definition, patch or usage.
     """
-    from perdure.cli.source import read_source_or_patch
+    from perdure.cli.frame.source import read_source_or_patch
 
     given, operations = read_source_or_patch(file)
     leave(asyncio.run(_patch(where, run_id, given, operations, dry_run, reason, by, as_json)))
@@ -53,9 +53,9 @@ async def _patch(
     by: str | None,
     as_json: bool,
 ) -> ExitCode:
-    from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
-    from perdure.cli.problems import show_problems
-    from perdure.cli.refusals import read_problems, refused_for, show_refused
+    from perdure.cli.frame.backend import connected, definition_of, get_run, go_on, resolve_run
+    from perdure.cli.frame.problems import show_problems
+    from perdure.cli.frame.refusals import read_problems, refused_for, show_refused
     from perdure.client import Invalid
     from perdure.model import DefinitionError
 

@@ -6,10 +6,10 @@ import asyncio
 
 import click
 
-from perdure.cli.group import json_option, position_options
-from perdure.cli.lists import say_more
+from perdure.cli.frame.group import json_option, position_options
+from perdure.cli.frame.lists import say_more
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import instant, on_terminal, print_page, print_table, say_zone
-from perdure.cli.where import Where, where_options
 
 _id = click.argument("run_id", metavar="ID")
 
@@ -21,7 +21,7 @@ _id = click.argument("run_id", metavar="ID")
 @json_option
 def path(run_id: str, after: int, limit: int, where: Where, as_json: bool) -> None:
     """Show which edges a run took, in order, and the rule that chose them."""
-    from perdure.cli.backend import read_run
+    from perdure.cli.frame.backend import read_run
 
     page = asyncio.run(read_run(where, run_id, lambda backend: backend.runs.path, after, limit))
     if as_json:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.database import by_option
-from perdure.cli.exits import ExitCode, say, say_error
-from perdure.cli.group import json_option, leave
-from perdure.cli.parameters import budget_options
+from perdure.cli.frame.database import by_option
+from perdure.cli.frame.exits import ExitCode, say, say_error
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.parameters import budget_options
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.run import check_run_id
 from perdure.cli.terminal.output import paint, print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perdure.cli.source import Source
+    from perdure.cli.frame.source import Source
 
 _id = click.argument("run_id", metavar="ID")
 _definition = click.option(
@@ -77,7 +77,7 @@ def retry(
 async def _retry(
     where: Where, name: str, given: Source | None, by: str | None, **about: Any
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
+    from perdure.cli.frame.backend import connected, definition_of, get_run, go_on, resolve_run
 
     async with connected(where, by=by) as backend:
         run_id = (await resolve_run(backend, name))["run_id"]
@@ -89,14 +89,14 @@ async def _retry(
 def _read(file: str | None) -> Source | None:
     if file is None:
         return None
-    from perdure.cli.source import read_source
+    from perdure.cli.frame.source import read_source
 
     return read_source(file)
 
 
 def _mended(given: Source | None, ask: Callable[[], Any]) -> Any:
     """The answer to a request that may carry a definition; None after printing what is wrong with the definition."""
-    from perdure.cli.refusals import refused_for, show_refused
+    from perdure.cli.frame.refusals import refused_for, show_refused
     from perdure.client import Invalid
     from perdure.model import DefinitionError
 
@@ -144,7 +144,7 @@ def rerun(
     With --from, the outcomes of what came before NODE are kept and NODE and what follows run; without, everything runs
     again, with the old inputs and -i on top of them. The old run stays as it is.
     """
-    from perdure.cli.source import read_inputs
+    from perdure.cli.frame.source import read_inputs
 
     given, inputs = _read(file), read_inputs(pairs, inputs_file)
     found = _mended(given, lambda: asyncio.run(_rerun(where, run_id, node, inputs, new_id, by, given)))
@@ -168,7 +168,7 @@ async def _rerun(
     by: str | None,
     given: Source | None,
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, definition_of, get_run, go_on, resolve_run
+    from perdure.cli.frame.backend import connected, definition_of, get_run, go_on, resolve_run
 
     if new_id is not None and where.find_server() is not None:
         raise click.UsageError("a server chooses the ids of new runs; leave --run-id out")

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from perdure.cli.backend import connected, get_run, resolve_run, who_asked
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
+from perdure.cli.frame.backend import connected, get_run, resolve_run, who_asked
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.runs.details import error_of_view, print_node, print_run, state_word
 from perdure.cli.terminal.output import print_json, print_table
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 _CHILDREN = 20
 _LOOKED_AT = 1000

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.database import by_option
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
-from perdure.cli.parameters import correlation_option, tag_option
+from perdure.cli.frame.database import by_option
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.parameters import correlation_option, tag_option
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     pass
@@ -43,7 +43,7 @@ def start(
 
     `perdure runs watch` follows it; `perdure run FILE` starts one out of a file.
     """
-    from perdure.cli.source import read_inputs, warn_unknown
+    from perdure.cli.frame.source import read_inputs, warn_unknown
 
     def read(schema: Any) -> dict[str, Any]:
         inputs = read_inputs(pairs, inputs_file, schema) or {}
@@ -61,7 +61,7 @@ def start(
 async def _start(
     where: Where, workflow: str, read: Callable[[Any], dict[str, Any]], by: str | None, **about: Any
 ) -> tuple[dict[str, Any], str]:
-    from perdure.cli.backend import connected, get_run, go_on
+    from perdure.cli.frame.backend import connected, get_run, go_on
     from perdure.cli.workflows import get_workflow
 
     async with connected(where, by=by) as backend:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.group import json_option, page_options
+from perdure.cli.frame.group import json_option, page_options
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import compact, count, duration, on_terminal, print_json, print_page, print_prose
 from perdure.cli.terminal.speech import echo, style, width_of
 from perdure.cli.terminal.stdout import results
-from perdure.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 _id = click.argument("run_id", metavar="ID")
 _CUT = 500
@@ -36,7 +36,7 @@ _TALKING = ("agent", "llm", "classifier")
 def transcript(run_id: str, node: str | None, full: bool, where: Where, as_json: bool, **which: int | None) -> None:
     """Show what an agent, or another node that asks a model, was told, said and called; what was decided about each call and why,
     and what it cost. NODE may be left out where a run has one such node."""
-    from perdure.cli.backend import ask
+    from perdure.cli.frame.backend import ask
 
     async def read(backend: Backend) -> Any:
         return await _read(backend, run_id, node, which)
@@ -54,7 +54,7 @@ def transcript(run_id: str, node: str | None, full: bool, where: Where, as_json:
 
 async def _read(backend: Backend, name: str, node: str | None, which: dict[str, Any]) -> Any:
     """The whole transcript, read in as many pages as that takes."""
-    from perdure.cli.backend import resolve_run
+    from perdure.cli.frame.backend import resolve_run
 
     run_id = (await resolve_run(backend, name))["run_id"]
     node = node or await _only_node(backend, run_id)
@@ -83,8 +83,8 @@ async def _only_node(backend: Backend, run_id: str) -> str:
 def guards(run_id: str, verdict: str | None, limit: int, cursor: str | None, where: Where, as_json: bool) -> None:
     """Show what was decided about every call of the agents of a run: by which rule, with what the agent had read, and who answered where
     a person was asked."""
-    from perdure.cli.backend import ask, read_pages, resolve_run
-    from perdure.cli.lists import say_more
+    from perdure.cli.frame.backend import ask, read_pages, resolve_run
+    from perdure.cli.frame.lists import say_more
 
     async def read(backend: Backend) -> Any:
         run = (await resolve_run(backend, run_id))["run_id"]

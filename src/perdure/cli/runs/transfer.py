@@ -12,12 +12,12 @@ from typing import Any
 import click
 import msgspec
 
-from perdure.cli.exits import say
-from perdure.cli.group import json_option
-from perdure.cli.output_file import opened_output
+from perdure.cli.frame.exits import say
+from perdure.cli.frame.group import json_option
+from perdure.cli.frame.output_file import opened_output
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo
-from perdure.cli.where import Where, where_options
 from perdure.plain_text import clean_json, explain_json
 
 
@@ -58,7 +58,7 @@ def _opened_output(output: str | None) -> Iterator[Callable[[str], Any]]:
 
 
 async def _export(where: Where, name: str, lines: bool, write: Callable[[str], Any]) -> int:
-    from perdure.cli.backend import connected, resolve_run
+    from perdure.cli.frame.backend import connected, resolve_run
     from perdure.service import Service
 
     async with connected(where) as backend:
@@ -115,7 +115,7 @@ def _read(file: str) -> Any:
 
 
 async def _import(where: Where, data: Any) -> dict[str, Any]:
-    from perdure.cli.backend import connected
+    from perdure.cli.frame.backend import connected
 
     async with connected(where, make=True) as backend:
         found: Any = await backend.runs.import_file(data)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode
-from perdure.cli.group import json_option, leave
+from perdure.cli.frame.exits import ExitCode
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.output import print_json, print_pretty
-from perdure.cli.where import Where, where_options
 from perdure.errors import Refused
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 
 @click.command()
@@ -32,7 +32,7 @@ def watch(run_id: str, where: Where, as_json: bool) -> None:
 
 
 async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
-    from perdure.cli.backend import connected, get_run, resolve_run
+    from perdure.cli.frame.backend import connected, get_run, resolve_run
     from perdure.cli.terminal.follow import Silent, follow, followed, stopping
     from perdure.cli.terminal.people import make_tree
 
@@ -62,7 +62,7 @@ async def _watch(where: Where, name: str, as_json: bool) -> ExitCode:
 
 async def check_going(backend: Backend, found: dict[str, Any]) -> None:
     """Raises Refused for a quarantined run, unless it has ended and can be shown."""
-    from perdure.cli.backend import get_run
+    from perdure.cli.frame.backend import get_run
 
     why = found.get("quarantined")
     if why is None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.group import json_option, leave
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.group import json_option, leave
+from perdure.cli.frame.where import Where, where_options
 from perdure.cli.terminal.speech import echo, echo_json
-from perdure.cli.where import Where, where_options
 from perdure.plain_text import clean_line
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
 
 
 @click.command()
@@ -38,7 +38,7 @@ def chunks(run_id: str, node: str, port: str, follow: bool, where: Where, as_jso
 
 
 async def _chunks(where: Where, name: str, node: str, port: str, follow: bool, as_json: bool) -> ExitCode:
-    from perdure.cli.backend import connected, resolve_run
+    from perdure.cli.frame.backend import connected, resolve_run
     from perdure.cli.terminal.follow import stopping
     from perdure.runtime.patience import first_of
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from perdure.cli.exits import ExitCode, say
-from perdure.cli.others import tell
+from perdure.cli.frame.exits import ExitCode, say
+from perdure.cli.frame.others import tell
 from perdure.kernel.run_ids import root_of
 from perdure.sdk.follower import Beside, Follower, Screen, Silent
 from perdure.sdk.follower import follow as follow_to_the_end
@@ -20,7 +20,7 @@ from perdure.sdk.follower import follow as follow_to_the_end
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
     from perdure.engine import Engine
 
 __all__ = ["Screen", "Silent", "Stop", "follow", "stopping"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.cli.exits import say
+from perdure.cli.frame.exits import say
 from perdure.cli.terminal.lines import error_text
 from perdure.cli.terminal.output import count, duration, hour, paint
 from perdure.kernel import events as e
 from perdure.kernel.run_ids import place
 from perdure.kernel.state import State
-from perdure.kernel.trigger_run import TRIGGER
+from perdure.kernel.triggers.trigger_run import TRIGGER
 
 _ENDS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunRolledBack)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.cli.exits import say
+from perdure.cli.frame.exits import say
 from perdure.cli.terminal.output import count, duration, hour, moment, paint, say_zone, shorten
 from perdure.kernel import events as e
 from perdure.kernel.run_ids import place

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from perdure.cli.exits import say, say_error
+from perdure.cli.frame.exits import say, say_error
 from perdure.errors import PerdureError
 from perdure.kernel.lifecycle import NodeState, RunState
 from perdure.kernel.state import State
@@ -15,7 +15,7 @@ from perdure.sdk.asks import Ask, Decision, Waiting, approve_command, look
 from perdure.sdk.attendant import Answer, Attendant, Vote, something
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
+    from perdure.cli.frame.backend import Backend
     from perdure.cli.terminal.tree import Tree
     from perdure.sdk.follower import Follower
 

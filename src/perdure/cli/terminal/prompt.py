@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.cli.database import user
-from perdure.cli.exits import say
+from perdure.cli.frame.database import user
+from perdure.cli.frame.exits import say
 from perdure.cli.terminal.output import shorten
 from perdure.cli.terminal.speech import echo, style
 from perdure.runtime.forms import fields_of, read_fields

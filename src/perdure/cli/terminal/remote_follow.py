@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-from perdure.cli.backend import find_run
-from perdure.cli.exits import say
+from perdure.cli.frame.backend import find_run
+from perdure.cli.frame.exits import say
 from perdure.cli.terminal.lines import Lines
 from perdure.cli.terminal.output import hour
 from perdure.client import ApiError, AsyncClient
 from perdure.clock import system
 from perdure.errors import NotFound
 from perdure.kernel import events as e
+from perdure.kernel.readings.seen import JOURNAL, Seen, Working
 from perdure.kernel.run_ids import place
-from perdure.kernel.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, State
 from perdure.model import compile_definition
 from perdure.model.ir import IR

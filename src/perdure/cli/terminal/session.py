@@ -12,13 +12,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from perdure.cli.exits import ExitCode, say, say_details, say_error
+from perdure.cli.frame.exits import ExitCode, say, say_details, say_error
 from perdure.cli.terminal.speech import echo
 from perdure.cli.terminal.stdout import results
 
 if TYPE_CHECKING:
-    from perdure.cli.backend import Backend
-    from perdure.cli.source import Source
+    from perdure.cli.frame.backend import Backend
+    from perdure.cli.frame.source import Source
     from perdure.cli.terminal.follow import Screen, Stop
     from perdure.engine import Engine
     from perdure.model.ir import IR
@@ -89,7 +89,7 @@ class Session:
     ) -> None:
         """Show the run and ask its people, until it has ended, waits for people alone and should not, or is stopped.
         Raises Refused once it is quarantined. `lines` is the screen where no tree can be drawn."""
-        from perdure.cli.backend import resolve_run
+        from perdure.cli.frame.backend import resolve_run
         from perdure.cli.runs.watch import check_going
         from perdure.cli.terminal.follow import Silent, follow
         from perdure.cli.terminal.people import People, Terminal, attend, make_tree

@@ -13,12 +13,12 @@ from perdure.cli.terminal.output import COLOURS, compact, duration, shorten, unt
 from perdure.cli.terminal.painter import Painter, Redirection
 from perdure.clock import system
 from perdure.kernel import events as e
-from perdure.kernel.explain import find_latest
 from perdure.kernel.lifecycle import ENDED, NodeState, RunState
-from perdure.kernel.receivers import say_source
-from perdure.kernel.run_view import read_progress
-from perdure.kernel.seen import JOURNAL, Seen
+from perdure.kernel.readings.explain import find_latest
+from perdure.kernel.readings.run_view import read_progress
+from perdure.kernel.readings.seen import JOURNAL, Seen
 from perdure.kernel.state import Activation, State
+from perdure.kernel.triggers.receivers import say_source
 from perdure.kernel.values import Asked
 from perdure.model.ir import Node
 from perdure.runtime.coordinator.projections import only_waits

@@ -37,7 +37,7 @@ from perdure.kernel.lost_races import find_lost, find_winners
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, take_signal
 from perdure.kernel.state import Activation, State, Timer
-from perdure.kernel.stream_readers import forget_old
+from perdure.kernel.streams.stream_readers import forget_old
 from perdure.kernel.values import Reserved, heard_as, with_data, with_step
 
 _REF_BYTES = 128

@@ -9,7 +9,7 @@ from perdure.kernel.edges import resolve
 from perdure.kernel.facts.fold_rules import folds, get
 from perdure.kernel.lifecycle import ENDED, TAKEN, IntegrityError, NodeState, RunState
 from perdure.kernel.state import State
-from perdure.kernel.stream_readers import forget, is_lasting, readers
+from perdure.kernel.streams.stream_readers import forget, is_lasting, readers
 from perdure.kernel.values import Flow
 
 N, R = NodeState, RunState

@@ -11,10 +11,10 @@ from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer
 from perdure.kernel.facts.fold_rules import folds
 from perdure.kernel.lifecycle import IntegrityError
-from perdure.kernel.mailbox import SEEN, Firing, Item, Lane, Mailbox, Parked, Window
-from perdure.kernel.rates import measure
 from perdure.kernel.state import State
-from perdure.kernel.trigger_events import MailboxEvent
+from perdure.kernel.triggers.mailbox import SEEN, Firing, Item, Lane, Mailbox, Parked, Window
+from perdure.kernel.triggers.rates import measure
+from perdure.kernel.triggers.trigger_events import MailboxEvent
 
 
 def timer_of(node: str) -> str:

@@ -152,7 +152,7 @@ def memory_sources(
     contents = Contents(blobs)
 
     async def read(tenant: str, need: NeedsMemory) -> Any:
-        from perdure.runtime.coordinator.fetcher import Fetched
+        from perdure.runtime.coordinator.tasks.fetcher import Fetched
 
         return Fetched(await read_memory(journal.archive, contents, tenant, need))
 

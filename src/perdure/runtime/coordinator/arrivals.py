@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
-from perdure.kernel.mailbox import Mailbox, run_of_item
 from perdure.kernel.state import State
+from perdure.kernel.triggers.mailbox import Mailbox, run_of_item
 from perdure.runtime.coordinator.requests import ItemFate, Received
 
 Fate = Literal["started", "waiting", "parked", "skipped", "known"]

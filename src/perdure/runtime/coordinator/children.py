@@ -26,12 +26,12 @@ from perdure.kernel.values import Error
 from perdure.limits import Bounds
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.continuations import child_notice
-from perdure.runtime.coordinator.fetcher import Fetcher
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, Message, Noticed, Resumed
-from perdure.runtime.coordinator.renderer import Renderer
+from perdure.runtime.coordinator.tasks.fetcher import Fetcher
+from perdure.runtime.coordinator.tasks.renderer import Renderer
 from perdure.runtime.filled_inputs import fill_in_aside
 
 R = RunState

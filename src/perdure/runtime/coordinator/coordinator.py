@@ -32,31 +32,31 @@ from perdure.model.garbage import collect_later
 from perdure.nodes.registry import Registry
 from perdure.runtime.coordinator.agent_memory import memory_sources
 from perdure.runtime.coordinator.batch import Answer, Batch
-from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.children import Children
-from perdure.runtime.coordinator.courier import Courier
 from perdure.runtime.coordinator.damage import Damaged, append
-from perdure.runtime.coordinator.fetcher import Fetcher, list_sources, purse_sources
-from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.inbox import Handling
-from perdure.runtime.coordinator.incarnation import Incarnation
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import Asked, BeginAsked, Fetched, Message, Noticed, Reported, Resumed
+from perdure.runtime.coordinator.ownership.handled import Blame
+from perdure.runtime.coordinator.ownership.incarnation import Incarnation
+from perdure.runtime.coordinator.ownership.partition_share import Share
+from perdure.runtime.coordinator.ownership.resumptions import Resumptions, resumed
 from perdure.runtime.coordinator.pace import FEW, Pace
-from perdure.runtime.coordinator.partition_share import Share
 from perdure.runtime.coordinator.patched_runs import make_message, patch_sources
 from perdure.runtime.coordinator.progress import Progress
-from perdure.runtime.coordinator.publisher import Publisher
 from perdure.runtime.coordinator.purses import Purses
 from perdure.runtime.coordinator.quarantine import Quarantine, Quarantined
-from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Reply, encode_reply
-from perdure.runtime.coordinator.resumptions import Resumptions, resumed
 from perdure.runtime.coordinator.rulings import Rulings
 from perdure.runtime.coordinator.stops import pass_end_on, put_stop
-from perdure.runtime.coordinator.stream_ends import tell_store
+from perdure.runtime.coordinator.tasks.cache import Cache
+from perdure.runtime.coordinator.tasks.courier import Courier
+from perdure.runtime.coordinator.tasks.fetcher import Fetcher, list_sources, purse_sources
+from perdure.runtime.coordinator.tasks.publisher import Publisher
+from perdure.runtime.coordinator.tasks.renderer import Renderer
+from perdure.runtime.coordinator.tasks.stream_ends import tell_store
 from perdure.runtime.forms import Forms
 from perdure.runtime.parts import EngineStopped
 from perdure.runtime.patience import AT_ONCE, beside, insist, side_by_side

@@ -14,7 +14,7 @@ from perdure.expressions.at_hand import AtHand
 from perdure.journal import Occurrence, Subscription
 from perdure.kernel import commands as c
 from perdure.kernel.state import State
-from perdure.kernel.topics import find_refusal
+from perdure.kernel.triggers.topics import find_refusal
 from perdure.model.garbage import no_collection
 from perdure.model.trigger_sources import Event, Runs
 from perdure.model.triggers import Trigger

@@ -19,9 +19,6 @@ from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.arrivals import Arrival
 from perdure.runtime.coordinator.batch import Batch
-from perdure.runtime.coordinator.fetcher import Fetcher
-from perdure.runtime.coordinator.handled import Blame
-from perdure.runtime.coordinator.incarnation import Incarnation
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.loaded_runs import Memory
 from perdure.runtime.coordinator.messages import (
@@ -35,10 +32,13 @@ from perdure.runtime.coordinator.messages import (
     Resumed,
     TimerDue,
 )
-from perdure.runtime.coordinator.publisher import Publisher
+from perdure.runtime.coordinator.ownership.handled import Blame
+from perdure.runtime.coordinator.ownership.incarnation import Incarnation
 from perdure.runtime.coordinator.purses import Purses
-from perdure.runtime.coordinator.renderer import Renderer, named_function
 from perdure.runtime.coordinator.rulings import Rulings
+from perdure.runtime.coordinator.tasks.fetcher import Fetcher
+from perdure.runtime.coordinator.tasks.publisher import Publisher
+from perdure.runtime.coordinator.tasks.renderer import Renderer, named_function
 from perdure.transport import Result, Task
 
 logger = logging.getLogger("perdure.coordinator")

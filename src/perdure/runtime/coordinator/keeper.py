@@ -16,8 +16,8 @@ from perdure.kernel import commands as c
 from perdure.kernel import segments
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.values import Error
-from perdure.runtime.coordinator.cache import Cache
-from perdure.runtime.coordinator.room import Room
+from perdure.runtime.coordinator.tasks.cache import Cache
+from perdure.runtime.coordinator.tasks.room import Room
 
 PART_BYTES = 1024
 """The largest part that stays inside an object that is too large as a whole; larger parts are stored as blobs."""

@@ -48,7 +48,7 @@ from perdure.runtime.coordinator.projections import (
     resolve_letter,
     row_of,
 )
-from perdure.runtime.coordinator.room import Room
+from perdure.runtime.coordinator.tasks.room import Room
 from perdure.runtime.coordinator.triggers.firings import end_notice, start_notice
 from perdure.runtime.coordinator.triggers.item_letters import find_item_letters, resolve_item_letter, touches_letters
 from perdure.runtime.coordinator.triggers.subscriptions import find_left, subscriptions_after, subscriptions_of

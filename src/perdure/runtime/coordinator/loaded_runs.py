@@ -10,11 +10,11 @@ from collections.abc import Callable
 from perdure.journal import Journal, JournalCorrupt
 from perdure.kernel.lifecycle import IntegrityError
 from perdure.kernel.state import State
-from perdure.runtime.coordinator.handled import Blame
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.loaded import Loaded, find_kept, load_from
+from perdure.runtime.coordinator.ownership.handled import Blame
 from perdure.runtime.coordinator.quarantine import Quarantined
-from perdure.runtime.coordinator.room import look, needs_a_look
+from perdure.runtime.coordinator.tasks.room import look, needs_a_look
 from perdure.threads import aside
 
 _SOON = 3

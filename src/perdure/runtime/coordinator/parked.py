@@ -17,11 +17,11 @@ from perdure.kernel.state import Activation, State
 from perdure.nodes.config_checks import find_mistakes
 from perdure.nodes.registry import Registry, has_template
 from perdure.nodes.task import NO_FUNCTION
-from perdure.runtime.coordinator.cache import Cache
-from perdure.runtime.coordinator.fetcher import blob_sources
 from perdure.runtime.coordinator.loaded import Loaded
-from perdure.runtime.coordinator.renderer import Renderer
 from perdure.runtime.coordinator.requests import Request
+from perdure.runtime.coordinator.tasks.cache import Cache
+from perdure.runtime.coordinator.tasks.fetcher import blob_sources
+from perdure.runtime.coordinator.tasks.renderer import Renderer
 
 _SAID = 5
 _MOST_BLOBS = 1000

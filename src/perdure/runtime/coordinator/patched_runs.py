@@ -20,16 +20,16 @@ from perdure.expressions.at_hand import AtHand, Lost
 from perdure.expressions.errors import NotAtHand
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel.asked_patches import find_open
 from perdure.kernel.state import Activation, State
+from perdure.kernel.steps.asked_patches import find_open
 from perdure.limits import Bounds
 from perdure.model import DefinitionError
 from perdure.model import ir as irs
 from perdure.model.ir import IR
 from perdure.nodes.registry import NodeType, Registry
-from perdure.runtime.coordinator.fetcher import Fetched, Source
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.messages import Asked
+from perdure.runtime.coordinator.tasks.fetcher import Fetched, Source
 from perdure.runtime.definition_checks import Checker
 from perdure.threads import aside
 

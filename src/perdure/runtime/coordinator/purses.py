@@ -21,8 +21,8 @@ from perdure.kernel import commands as c
 from perdure.kernel.state import State
 from perdure.model.money import DIMENSIONS, NOTHING, Budget, Room, Usage
 from perdure.purses import BudgetRow, Purse, PurseReader
-from perdure.runtime.coordinator.cache import Cache
 from perdure.runtime.coordinator.projections import day_of
+from perdure.runtime.coordinator.tasks.cache import Cache
 
 KEPT_SECONDS = 1.0
 """How long a purse is believed that has much left."""

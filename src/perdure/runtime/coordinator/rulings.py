@@ -28,7 +28,7 @@ from perdure.kernel.state import Activation
 from perdure.model.garbage import no_collection
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Asked, Inline, Message
-from perdure.runtime.coordinator.renderer import Renderer
+from perdure.runtime.coordinator.tasks.renderer import Renderer
 from perdure.runtime.worker.claim_file import claim_name
 
 N = NodeState

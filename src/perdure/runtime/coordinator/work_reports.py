@@ -1,7 +1,7 @@
 """Work reports: which attempts are being executed now, as their workers report it.
 
 Embedded, the worker of this process tells, or the claims of the process that holds the database; distributed, the
-workers tell with their beats. Owns the way from these reports to what is shown (`perdure.kernel.seen`). Writes nothing,
+workers tell with their beats. Owns the way from these reports to what is shown (`perdure.kernel.readings.seen`). Writes nothing,
 and nothing is decided by it. The last report of a dead worker is not shown: the lock of its claims is gone, or it has
 been silent too long.
 """
@@ -15,8 +15,8 @@ from typing import Any
 from perdure.clock import Clock
 from perdure.kernel.address import Address, parse_task_id
 from perdure.kernel.lifecycle import NodeState
-from perdure.kernel.run_view import read_progress
-from perdure.kernel.seen import JOURNAL, Seen, Working
+from perdure.kernel.readings.run_view import read_progress
+from perdure.kernel.readings.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, State
 from perdure.runtime.worker.claim_file import Claims, claim_name
 from perdure.runtime.worker.worker import TOLD_SECONDS, Worker

@@ -12,7 +12,7 @@ import math
 from itertools import islice
 from typing import Any
 
-from perdure.kernel.seen import DEEPEST_PROGRESS
+from perdure.kernel.readings.seen import DEEPEST_PROGRESS
 from perdure.outcomes import Chosen, Failure
 from perdure.plain import type_name
 from perdure.plain_text import LOOKED_AT, cut, find_text_trouble

@@ -20,10 +20,10 @@ from perdure.blobs import BlobStore
 from perdure.capacity import CONCURRENCY
 from perdure.clock import Clock
 from perdure.errors import PerdureError
-from perdure.kernel.seen import Working
+from perdure.kernel.readings.seen import Working
 from perdure.nodes.registry import Registry, opener_name
 from perdure.nodes.shared_values import SharedValues
-from perdure.runtime.coordinator.renderer import named_function
+from perdure.runtime.coordinator.tasks.renderer import named_function
 from perdure.runtime.patience import wait_at_most
 from perdure.runtime.worker.attempt import Attempt, End
 from perdure.runtime.worker.claim_file import Claims

@@ -6,8 +6,8 @@ from typing import Any
 
 from perdure.errors import Refused
 from perdure.kernel.lifecycle import OPEN
-from perdure.kernel.mail import line_of
 from perdure.kernel.state import State
+from perdure.kernel.steps.mail import line_of
 from perdure.plain_text import hide
 from perdure.service.errors import Invalid, Trouble
 from perdure.service.runs.node_values import Which, get_activation

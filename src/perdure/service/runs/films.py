@@ -1,6 +1,6 @@
 """The film of a run as columns: few names and many small numbers, for a screen that shows any moment of a run.
 
-What the rows say is in `perdure.kernel.film`. Events are folded in a thread, a page of the journal at a time, and what
+What the rows say is in `perdure.kernel.readings.film`. Events are folded in a thread, a page of the journal at a time, and what
 was folded is kept for who asks for more. It must not know HTTP.
 """
 
@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from perdure.budget import MIB
 from perdure.journal import RunRecord, StoredEvent
 from perdure.kernel import events as e
-from perdure.kernel.film import FATES, STATES, Film, Row, Turn
+from perdure.kernel.readings.film import FATES, STATES, Film, Row, Turn
 from perdure.model.garbage import no_collection
 from perdure.runtime.coordinator.quarantine import explained
 from perdure.service.views import View

@@ -12,10 +12,10 @@ import msgspec
 from perdure.errors import NotFound
 from perdure.journal import RunRecord
 from perdure.kernel import events as e
-from perdure.kernel.explain import find_latest
 from perdure.kernel.lifecycle import NodeState
-from perdure.kernel.run_view import activation_view
-from perdure.kernel.seen import JOURNAL, Seen
+from perdure.kernel.readings.explain import find_latest
+from perdure.kernel.readings.run_view import activation_view
+from perdure.kernel.readings.seen import JOURNAL, Seen
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import Activation, State, key_of
 from perdure.service.runs.history import read_stored

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from perdure.errors import PerdureError
 from perdure.kernel import commands as c
 from perdure.kernel.lifecycle import NodeState, RunState
-from perdure.kernel.previews import Preview, preview, preview_rerun
+from perdure.kernel.readings.previews import Preview, preview, preview_rerun
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.requests import Request

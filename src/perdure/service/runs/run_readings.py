@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from perdure.drawing import Direction
-from perdure.kernel.seen import JOURNAL
+from perdure.kernel.readings.seen import JOURNAL
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.parked import describe

@@ -13,12 +13,12 @@ import msgspec
 
 from perdure.budget import ANSWER_BYTES, Budget
 from perdure.errors import NotFound, Refused
-from perdure.kernel.explain import explain
-from perdure.kernel.mail import PREFIX
-from perdure.kernel.reasons import find_first, reason_of
-from perdure.kernel.run_view import nodes_view
-from perdure.kernel.seen import JOURNAL, Seen
+from perdure.kernel.readings.explain import explain
+from perdure.kernel.readings.reasons import find_first, reason_of
+from perdure.kernel.readings.run_view import nodes_view
+from perdure.kernel.readings.seen import JOURNAL, Seen
 from perdure.kernel.state import State
+from perdure.kernel.steps.mail import PREFIX
 from perdure.model import Compiled, DefinitionError
 from perdure.records import TRIGGER_WORKFLOW
 from perdure.runtime.coordinator.children import explain_children

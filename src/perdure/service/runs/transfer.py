@@ -20,7 +20,7 @@ from perdure.journal import Accepted, Commit, RunRecord, StoredEvent, partition_
 from perdure.kernel import events as e
 from perdure.kernel import segments
 from perdure.kernel.evolve import evolve
-from perdure.kernel.run_view import about_view, run_view
+from perdure.kernel.readings.run_view import about_view, run_view
 from perdure.kernel.state import State
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.projections import row_of

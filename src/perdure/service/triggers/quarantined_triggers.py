@@ -12,7 +12,7 @@ import msgspec
 
 from perdure.errors import Refused
 from perdure.journal import Accepted, Commit, RunFilter, TriggerRow
-from perdure.kernel.trigger_run import TRIGGER
+from perdure.kernel.triggers.trigger_run import TRIGGER
 
 if TYPE_CHECKING:
     from perdure.engine import Engine

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.journal import TriggerRow
-from perdure.kernel.mailbox import Item, Mailbox
+from perdure.kernel.triggers.mailbox import Item, Mailbox
 from perdure.model.trigger_sources import Webhook
 from perdure.model.triggers import Trigger
 from perdure.service.views import View

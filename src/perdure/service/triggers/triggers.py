@@ -18,7 +18,7 @@ from perdure.clock import new_key
 from perdure.errors import NotFound, Refused
 from perdure.expressions.json_schema import SchemaInvalid
 from perdure.journal import TriggerRow
-from perdure.kernel.mailbox import Mailbox, Overlap, Parked
+from perdure.kernel.triggers.mailbox import Mailbox, Overlap, Parked
 from perdure.model.reader import Format
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.requests import Reply

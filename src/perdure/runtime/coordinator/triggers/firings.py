@@ -13,9 +13,9 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
-from perdure.kernel.mailbox import Over
 from perdure.kernel.segments import HasSegments, pack, refuse, unpack
 from perdure.kernel.state import State
+from perdure.kernel.triggers.mailbox import Over
 from perdure.kernel.values import Fired
 from perdure.model.ir import IR
 

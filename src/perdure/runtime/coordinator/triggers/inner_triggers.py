@@ -8,8 +8,8 @@ from perdure.expressions.at_hand import AtHand, Lost
 from perdure.expressions.errors import NotAtHand
 from perdure.journal import Journal
 from perdure.kernel import commands as c
-from perdure.kernel.events_heard import SKEW_SECONDS, begin_of
 from perdure.kernel.state import State
+from perdure.kernel.triggers.events_heard import SKEW_SECONDS, begin_of
 from perdure.model.triggers import Trigger
 from perdure.nodes.registry import Awaiting
 from perdure.runtime.coordinator.heard import topic_of

@@ -13,8 +13,8 @@ import msgspec
 
 from perdure.journal import DeadLetterRow
 from perdure.kernel import events as e
-from perdure.kernel.mailbox import Parked
 from perdure.kernel.state import State
+from perdure.kernel.triggers.mailbox import Parked
 
 _TOUCHING = (e.TriggerParked, e.TriggerReleased, e.TriggerCarried)
 

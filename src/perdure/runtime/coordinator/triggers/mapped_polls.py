@@ -19,8 +19,8 @@ from perdure.expressions.at_hand import AtHand, Lost
 from perdure.expressions.errors import NotAtHand
 from perdure.kernel import commands as c
 from perdure.kernel.lifecycle import IntegrityError
-from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.state import State
+from perdure.kernel.triggers.mailbox import Mailbox
 from perdure.kernel.values import Error
 from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.kept_inputs import Kept, store_inputs, weigh_inputs

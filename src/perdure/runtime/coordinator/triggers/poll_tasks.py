@@ -12,9 +12,9 @@ from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import render
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.mailbox import Mailbox
-from perdure.kernel.receivers import is_poll
 from perdure.kernel.state import Activation, State
+from perdure.kernel.triggers.mailbox import Mailbox
+from perdure.kernel.triggers.receivers import is_poll
 from perdure.kernel.values import Error
 from perdure.model.triggers import Trigger
 from perdure.transport import Task

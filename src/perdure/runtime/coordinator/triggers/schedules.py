@@ -13,7 +13,7 @@ import msgspec
 from perdure.budget import Budget
 from perdure.expressions.at_hand import NOTHING, AtHand
 from perdure.kernel import commands as c
-from perdure.kernel.mailbox import Item, Policy, Rate, Windowing
+from perdure.kernel.triggers.mailbox import Item, Policy, Rate, Windowing
 from perdure.kernel.values import Error
 from perdure.model.trigger_sources import Schedule
 from perdure.model.triggers import MAX_BATCH, Trigger

@@ -8,9 +8,9 @@ from typing import Any
 from perdure.journal import Subscription
 from perdure.kernel import events as e
 from perdure.kernel.address import parse_task_id
-from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.run_ids import place as spot
 from perdure.kernel.state import Activation, State
+from perdure.kernel.triggers.mailbox import Mailbox
 from perdure.runtime.coordinator.triggers.topic_names import event_topic
 
 Subscribed = dict[str, Subscription]

@@ -10,10 +10,10 @@ import msgspec
 from perdure.journal import TriggerRow
 from perdure.kernel.facts.trigger_facts import timer_of
 from perdure.kernel.lifecycle import NodeState, RunState
-from perdure.kernel.mailbox import Mailbox
 from perdure.kernel.segments import encode_shown
 from perdure.kernel.state import State
-from perdure.kernel.trigger_run import NODE, TRIGGER
+from perdure.kernel.triggers.mailbox import Mailbox
+from perdure.kernel.triggers.trigger_run import NODE, TRIGGER
 from perdure.kernel.values import Error
 from perdure.runtime.coordinator.triggers.poll_tasks import custom_source
 
