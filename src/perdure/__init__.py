@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perdure.chunks import On, Stream, windows
     from perdure.client.clients import AsyncClient, Client
     from perdure.nodes.registry import NodeType
-    from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater, StepAmbiguous, StreamBroken
+    from perdure.outcomes import Abort, Chosen, ContinueAsNew, Failure, NotDone, RetryLater, StepAmbiguous, StreamBroken
     from perdure.runtime.worker.context import Context
     from perdure.sdk.asks import Decision
     from perdure.sdk.control_flow import Loop, branch, first, loop, switch
@@ -40,6 +40,7 @@ __all__ = [
     "Client",
     "Concurrency",
     "Context",
+    "ContinueAsNew",
     "Decision",
     "Failure",
     "Item",
@@ -94,7 +95,16 @@ _HOMES = {
     "perdure.chunks": ("On", "Stream", "windows"),
     "perdure.client.clients": ("AsyncClient", "Client"),
     "perdure.nodes.registry": ("NodeType",),
-    "perdure.outcomes": ("Abort", "Chosen", "Failure", "NotDone", "RetryLater", "StepAmbiguous", "StreamBroken"),
+    "perdure.outcomes": (
+        "Abort",
+        "Chosen",
+        "ContinueAsNew",
+        "Failure",
+        "NotDone",
+        "RetryLater",
+        "StepAmbiguous",
+        "StreamBroken",
+    ),
     "perdure.runtime.worker.context": ("Context",),
     "perdure.sdk.control_flow": ("Loop", "branch", "first", "loop", "switch"),
     "perdure.sdk.declared_triggers": ("on_event", "on_webhook", "schedule"),

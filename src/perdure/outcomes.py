@@ -6,12 +6,14 @@
     ├── StepAmbiguous   raised by `ctx.step`: an earlier attempt began the step, and what became of it is not known
     ├── StreamBroken    raised where a stream is read: the node that yields it failed
     └── NotDone         the effect certainly did not happen, so even `effect: at_most_once` may be tried again
+    ContinueAsNew       no failure: an endless run goes on as a new one, here and now
 
 They are raised by handlers, not by Perdure, so they stand outside the tree of `perdure.errors`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -90,6 +92,21 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 _MEMORY_ERRORS = frozenset({"OutOfMemoryError", "ResourceExhaustedError"})  # PyTorch and CuPy; TensorFlow
+
+
+class ContinueAsNew(Exception):
+    """Raised by the function of the looping node of an endless workflow: the iteration ends, and the run goes on as a new one,
+    with these inputs, or with the same ones (rule 15). It is the outcome of the node, and no failure."""
+
+    def __init__(self, inputs: Mapping[str, Any] | None = None) -> None:
+        super().__init__("the run goes on as a new one")
+        self.inputs = inputs
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """What a node type returns for a function that raised `ContinueAsNew`."""
+
+    inputs: Any = None
 
 
 class Chosen(msgspec.Struct, frozen=True):

@@ -214,6 +214,8 @@ class Result(Message, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 0
     choice: tuple[str, ...] | None = None
     reasoning: str = ""
+    renews: bool = False
+    """With `completed`: the iteration ends, and the run goes on as a new one, whose inputs are the output if there is one (rule 15)."""
     code: str = ""
     message: str = ""
     details: Any = None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from perdure.kernel import commands as c
-from perdure.kernel import compensation
+from perdure.kernel import compensation, continuations
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.dispatches import hold_back, send
@@ -192,6 +192,8 @@ def complete(d: Decider, command: c.Complete) -> None:
         return
     named = d.get(command)
     problem = _not_allowed(d, named, command, command.choice) if command.choice else None
+    if command.renews:
+        problem = continuations.find_problem(d.state, named)
     if d.state.streaming and flows.is_of_another(d, named, command):
         return
     if problem is None and d.state.streaming:
@@ -203,7 +205,7 @@ def complete(d: Decider, command: c.Complete) -> None:
         _begin_anew(d, found, command, problem)
         return
     if problem is not None:
-        fail_attempt(d, found, problem)
+        fail_attempt(d, found, problem, retryable=not command.renews)
         return
     if command.ended:
         flows.end(d, found, command)
@@ -218,6 +220,7 @@ def complete(d: Decider, command: c.Complete) -> None:
         attempt=command.address.attempt,
         choice=command.choice,
         reasoning=command.reasoning,
+        renews=command.renews,
     )
 
 

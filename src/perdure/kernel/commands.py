@@ -134,6 +134,8 @@ class Complete(NodeCommand, frozen=True, kw_only=True):
     choice: tuple[str, ...] | None = None
     """The nodes that an agent chose (`agent_driven`)."""
     reasoning: str = ""
+    renews: bool = False
+    """The run is to go on as a new one, whose inputs are the output if there is one (rule 15)."""
     ended: tuple[PortEnd, ...] = ()
     """Of a handler that yielded: what came out of each port; and the pieces that the journal does not know yet."""
     parts: tuple[Part, ...] = ()

@@ -24,6 +24,9 @@ from perdure.kernel.state import Activation, Key, LoopRun, State, Timer, key_of
 from perdure.kernel.values import Route
 from perdure.model.ir import Edge, Node
 
+RENEWS = "loop.renew"
+"""The rule of a route by which the loop goes back in a new run, as its handler wished (rule 15)."""
+
 N = NodeState
 _PENDING = N.PENDING
 _AT_WORK = (N.QUEUED, N.RUNNING)
@@ -309,6 +312,8 @@ def follow_route(state: State, activation: Activation, route: Route, status: int
         run = own_loop_run(state, activation, node)
         state.edit(run)
         run.status, run.cause = "closing", activation.key
+        if route.rule == RENEWS:
+            run.renewal = activation.key
         return
     names = None if route.taken is None else set(route.taken)
     edges, leaves, depth = state.irs[ir].edges, len(node.loops), len(activation.scope)

@@ -97,6 +97,7 @@ class ContinueRun(Effect, frozen=True, kw_only=True):
 
     run_id: str
     adopted: tuple[Adopted, ...]
+    inputs: Any = None
     signals: tuple[tuple[str, Any], ...] = ()
     signals_seen: tuple[str, ...] = ()
     heard: Heard | None = None

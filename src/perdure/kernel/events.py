@@ -140,6 +140,9 @@ class NodeCompleted(NodeEvent, frozen=True, kw_only=True, tag="node.completed"):
     """The decision is a no, of a person or by timeout: a fact of its own, as no output is read as one (rule 20)."""
     adopted: bool = False
     """The outcome was taken over from another run by rerun or continuation; nothing was executed here."""
+    renews: bool = False
+    """The handler wishes that the run goes on as a new one, whose inputs are the output if there is one (rule 15); in version 2 only."""
+    VERSION: ClassVar[int] = 2
 
 
 class NodeRouted(NodeEvent, frozen=True, kw_only=True, tag="node.routed"):

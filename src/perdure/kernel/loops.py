@@ -89,7 +89,7 @@ def _move_on(d: Decider, run: LoopRun, ready: list[Activation]) -> None:
     cause = state.activations[run.cause]
     if cause.route is not None and cause.route.back and cause.node == run.loop:
         if continuations.is_due(d, run):
-            continuations.go_on(d, cause)
+            continuations.go_on(d, run, cause)
             return
         _go_back(d, run, ready)
     else:

@@ -32,6 +32,7 @@ def accept(
     rejected: bool = False,
     choice: tuple[str, ...] | None = None,
     reasoning: str = "",
+    renews: bool = False,
     **fields: Any,
 ) -> None:
     """Accept the outcome of work that is done, then choose the way it goes (rule 20)."""
@@ -46,7 +47,7 @@ def accept(
     if not _kept(d, activation) and not lacks_past(d.state, activation):
         node = d.node(activation)
         try:
-            route = choose(d, activation, node, Outcome(output, output_ref, rejected, choice, reasoning))
+            route = choose(d, activation, node, Outcome(output, output_ref, rejected, choice, reasoning, renews))
             width = _fanout(node, route)
         except RoutingFailed as failure:
             problem = _routing_error(failure)
@@ -65,6 +66,7 @@ def accept(
         route=None if width > most else route,
         choice=choice,
         rejected=rejected,
+        **({"renews": True, "version": 2} if renews else {}),
         **fields,
     )
     if problem is not None:
@@ -80,7 +82,8 @@ def route_kept(d: Decider, activation: Activation) -> None:
     as it would have done at once (rule 25)."""
     node = d.node(activation)
     try:
-        outcome = Outcome(activation.output, activation.output_ref, activation.rejected, activation.choice)
+        about = (activation.output, activation.output_ref, activation.rejected, activation.choice)
+        outcome = Outcome(*about, renews=activation.renews)
         route = choose(d, activation, node, outcome)
     except RoutingFailed as failure:
         _fail_routing(d, activation, _routing_error(failure))

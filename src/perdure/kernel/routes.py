@@ -12,6 +12,7 @@ import msgspec
 
 from perdure.kernel.commands import Need
 from perdure.kernel.decider import Decider
+from perdure.kernel.edges import RENEWS
 from perdure.kernel.state import Activation
 from perdure.kernel.values import Error, Route
 from perdure.model.ir import Condition, Node
@@ -44,11 +45,14 @@ class Outcome(msgspec.Struct, frozen=True):
     rejected: bool = False
     choice: tuple[str, ...] | None = None
     reasoning: str = ""
+    renews: bool = False
 
 
 def choose(d: Decider, activation: Activation, node: Node, outcome: Outcome) -> Route:
     """The way of an outcome; `node` is as the definition that governs its routing has it."""
     rejected = outcome.rejected
+    if node.loop is not None and outcome.renews:
+        return Route(rule=RENEWS, taken=(), back=True)
     if node.loop is not None:
         held, seen = _condition(d, activation, outcome, "loop", node.loop.condition)
         iteration = activation.scope[node.loops.index(activation.node)]

@@ -75,6 +75,8 @@ class Activation(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The graph handles the failure (continue, path, absorbed)."""
     route: Route | None = None
     routed: bool = False
+    renews: bool = False
+    """Whether its handler wishes that the run goes on as a new one (rule 15)."""
     choice: tuple[str, ...] | None = None
     rejected: bool = False
     """People were asked here, and the decision is a no, possibly by timeout."""
@@ -163,6 +165,8 @@ class LoopRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The event since which the last iteration is known; 0 while the loop runs."""
     cause: Key | None = None
     """While closing: the activation whose outcome closes the iteration."""
+    renewal: Key | None = None
+    """The activation that wished last to go on as a new run."""
     members: list[Key] = []
     """Activations of the current iteration, those of inner loops included."""
 

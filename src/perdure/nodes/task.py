@@ -14,7 +14,7 @@ from perdure import functions
 from perdure.assets import given_asset
 from perdure.nodes.class_tasks import find_class_task
 from perdure.nodes.registry import NodeType, Path
-from perdure.outcomes import Failure
+from perdure.outcomes import ContinueAsNew, Failure, Renewed
 from perdure.spelling import find_close
 
 _COLLECTING = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
@@ -140,10 +140,13 @@ async def call_function(
     if mistake is not None:
         raise Failure("bad_arguments", f"task {reference!r}: {mistake}", retryable=False)
     called = shape.called
-    if called is None:
-        return await _call(shape, function, arguments, reference, ctx)
-    async with ctx.using(called.opener) as (_, call):
-        return await _call(shape, call, arguments, reference, ctx)
+    try:
+        if called is None:
+            return await _call(shape, function, arguments, reference, ctx)
+        async with ctx.using(called.opener) as (_, call):
+            return await _call(shape, call, arguments, reference, ctx)
+    except ContinueAsNew as wish:
+        return Renewed(wish.inputs)
 
 
 def _check_ports(shape: Shape, ports: Iterable[str], reference: str) -> None:

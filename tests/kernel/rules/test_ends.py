@@ -245,6 +245,73 @@ def test_rule_15_a_paused_endless_run_continues_paused(endless):
     assert new.dispatched() == {"w[1]"}
 
 
+@pytest.fixture
+def loops():
+    """An endless run whose looping node wishes to go on as a new one."""
+
+    def make(*more, **fields):
+        loop = {"condition": "output.again", "loop_back_to": "w"}
+        wait = {"id": "w", "type": "wait", "config": {"signal": "go"}}
+        ir = compiled(wait, node("x", "w", loop=loop), *more, endless=True)
+        run = Run(ir, answers={"loop": False}, **fields)
+        run.complete("w", {}, (1,))
+        return run
+
+    return make
+
+
+@pytest.mark.parametrize("inputs", [None, {}, {"page": 2}])
+def test_rule_15_a_handler_wishes_that_its_run_goes_on_as_a_new_one(loops, inputs):
+    run = loops(inputs={"page": 1})
+    run.complete("x", inputs, (1,), renews=True)
+    assert (run.status, run.state.continued_as) == ("completed", "run~2")
+    (left,) = effects(run, fx.ContinueRun)
+    assert left.inputs == ({"page": 1} if inputs is None else inputs)
+    assert continued(run).dispatched() == {"w[1]"}
+    new = read_continuation(continuation_notice(run.state, left)).start("run~2", run.now, run.ir)
+    assert (new.inputs, run.get("x", (1,)).route.rule) == (left.inputs, "loop.renew")
+
+
+def test_rule_15_the_wish_waits_until_nothing_else_is_open(loops):
+    run = loops(node("other"))
+    run.complete("x", {"page": 2}, (1,), renews=True)
+    assert (run.status, run.state_of("w", (2,))) == ("running", "queued")
+    assert "other has not ended" in continuations.say_obstacle(run.state, next(iter(run.state.loops.values())))
+    run.complete("other")
+    run.complete("w", {}, (2,))
+    run.answers["loop"] = True
+    run.complete("x", {"page": 9}, (2,))
+    (left,) = effects(run, fx.ContinueRun)
+    assert (run.state.continued_as, left.inputs) == ("run~2", {"page": 2})
+
+
+def test_rule_15_a_wish_that_was_kept_is_granted_by_the_retry(loops):
+    run = loops(node("other"))
+    run.fail("other", retryable=False)
+    run.complete("x", {"page": 2}, (1,), renews=True)
+    assert run.status == "failed"
+    run.tell(c.Retry)
+    run.complete("other")
+    run.complete("w", {}, (2,))
+    run.answers["loop"] = True
+    run.complete("x", {}, (2,))
+    assert run.state.continued_as == "run~2"
+    assert effects(run, fx.ContinueRun)[0].inputs == {"page": 2}
+
+
+def test_rule_15_a_wish_that_can_never_be_granted_fails_its_node(loops):
+    ends = {"condition": "output.again", "loop_back_to": "h", "max_iterations": 3}
+    run = Run(compiled(node("h"), node("x", "h", loop=ends)), answers={"loop": True})
+    run.complete("h", {}, (1,))
+    child = loops(parent=("above", "n", (), None))
+    for one in (run, child):
+        one.complete("x", {}, (1,), renews=True)
+        assert (one.status, one.get("x", (1,)).error.code) == ("failed", "cannot_continue")
+    run = Run(compiled(node("a")))
+    run.complete("a", {}, renews=True)
+    assert run.get("a").error.code == "cannot_continue"
+
+
 def test_rule_15_a_chain_of_runs_has_one_deadline_and_a_retry_the_whole_time_again(monkeypatch):
     monkeypatch.setattr(continuations, "LONG_JOURNAL", 3)
     loop = {"condition": "output.again", "loop_back_to": "w"}

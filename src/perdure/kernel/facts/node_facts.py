@@ -229,7 +229,7 @@ def _node_completed(state: State, event: e.NodeCompleted) -> None:
     succeed(state, activation, event)
     if activation.flow is not None and activation.flow.by != event.attempt:
         activation.flow = None  # of an attempt before, which was undone; this one has yielded nothing
-    activation.choice = event.choice
+    activation.choice, activation.renews = event.choice, event.renews
     activation.rejected = activation.rejected or event.rejected
     if event.route is not None:
         follow_route(state, activation, event.route)

@@ -5,6 +5,7 @@ Reads state, changes nothing, decides nothing.
 
 from __future__ import annotations
 
+from perdure.kernel.continuations import say_worry
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
 from perdure.kernel.lifecycle import ERROR, FAILED, OPEN, SKIPPED, TAKEN, NodeState, RunState
@@ -21,6 +22,13 @@ N, R = NodeState, RunState
 
 
 def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:
+    said, index = _explain(state, name, seen), state.ir.numbers.get(name)
+    loops = index is not None and state.node(index).loop is not None
+    worry = say_worry(state) if loops else ""
+    return f"{said} The run can grow without an end: {worry}." if worry else said
+
+
+def _explain(state: State, name: str, seen: Seen) -> str:
     index = state.ir.numbers.get(name)
     if index is None:
         nodes = [node.id for node in state.ir.nodes if node is not None]

@@ -511,4 +511,4 @@ def go_on_if_long(d: Decider) -> None:
     new = next_id(state.run_id)
     stop_polls(d)
     d.emit(e.RunCompleted, continued_as=new)
-    d.effect(fx.ContinueRun(run_id=new, adopted=(), pauses=pauses, mailboxes=carried))
+    d.effect(fx.ContinueRun(run_id=new, adopted=(), inputs=state.inputs, pauses=pauses, mailboxes=carried))

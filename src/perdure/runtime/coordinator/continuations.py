@@ -10,13 +10,17 @@ from typing import Any
 
 import msgspec
 
+from perdure.blobs import INLINE_BYTES
+from perdure.budget import Budget
+from perdure.expressions.json_schema import SchemaInvalid
+from perdure.expressions.run_inputs import fill_in
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.segments import HasSegments, has_refs, pack, refuse, unpack
 from perdure.kernel.state import State
-from perdure.kernel.values import Fired, Heard
+from perdure.kernel.values import Error, Fired, Heard
+from perdure.model import money
 from perdure.model.ir import IR
-from perdure.model.money import Budget
 
 
 def child_notice(state: State, generation: int = 0) -> bytes:
@@ -59,7 +63,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: tuple[str, ...] = ()
     trigger: Fired | None = None
     mailboxes: tuple[c.Carried, ...] = ()
-    budget: Budget | None = None
+    budget: money.Budget | None = None
     """What is left of the budget."""
     by: str = ""
     """The requester who started the first run of the chain, and thereby asked for this one too."""
@@ -95,13 +99,34 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def with_defaults(state: State, command: c.Complete) -> c.Complete | Error:
+    """A wish to go on as a new run, with the inputs that one has; or why it cannot have them."""
+    inputs, schema = command.output, state.ir.inputs_schema
+    if command.output_ref is not None:
+        message = f"the inputs of a run that goes on have at most {INLINE_BYTES:,} bytes; put what is large in an asset"
+        return Error("bad_output", message)
+    if inputs is None:
+        return command
+    if not isinstance(inputs, dict):
+        return Error("bad_output", "the inputs of a run that goes on are an object")
+    if schema is None:
+        return command
+    try:
+        whole, problems = fill_in(schema, inputs, Budget())
+    except SchemaInvalid as error:
+        whole, problems = None, [str(error)]
+    if problems:
+        return Error("bad_output", "the inputs do not fit the workflow: " + "; ".join(problems))
+    return msgspec.structs.replace(command, output=whole)
+
+
 def continuation_notice(state: State, effect: fx.ContinueRun) -> bytes:
-    money = state.money
+    spending = state.money
     continuation = Continuation(
         continues=state.run_id,
         ir=state.ir_hashes[-1],
         workflow_version=state.workflow_version,
-        inputs=state.inputs,
+        inputs=effect.inputs,
         tags=state.tags,
         tenant=state.tenant,
         deadline_seconds=state.deadline_seconds,
@@ -113,7 +138,7 @@ def continuation_notice(state: State, effect: fx.ContinueRun) -> bytes:
         pauses=effect.pauses,
         trigger=state.trigger,
         mailboxes=effect.mailboxes,
-        budget=None if money.budget is None else money.budget.left_after(money.spent),
+        budget=None if spending.budget is None else spending.budget.left_after(spending.spent),
         alias=state.alias,
         correlation_id=state.correlation_id,
         sealed_for=state.seal_name,

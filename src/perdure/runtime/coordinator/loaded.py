@@ -30,6 +30,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
+from perdure.kernel.continuations import say_worry
 from perdure.kernel.evolve import evolve
 from perdure.kernel.lifecycle import IntegrityError, NodeState
 from perdure.kernel.state import State
@@ -236,6 +237,8 @@ class Loaded:
     def committed(self) -> None:
         """Forget what the last commit wrote, now that it is durable."""
         state = self.state
+        if worry := say_worry(state, self.durable_seq):
+            logger.warning("run %s: %s", state.run_id, worry, extra={"run_id": state.run_id})
         self.durable_seq = state.seq
         self.counted = state.money
         self.events.clear()

@@ -107,6 +107,7 @@ class Reported:
             worker=result.worker,
             choice=result.choice,
             reasoning=result.reasoning,
+            renews=result.renews,
             ended=() if result.flow is None else result.flow.ended,
             parts=() if result.flow is None else result.flow.parts,
             writer=result.begins,

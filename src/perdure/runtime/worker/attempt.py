@@ -146,7 +146,9 @@ class Attempt:
         """Whether a timeout has ended the attempt: its result is too late even if the handler was not interrupted."""
         return self.ending in {"timeout", "heartbeat_timeout"}
 
-    def completed(self, left: Left, worker: str, choice: tuple[str, ...] | None, reasoning: str) -> Result:
+    def completed(
+        self, left: Left, worker: str, choice: tuple[str, ...] | None, reasoning: str, *, renews: bool = False
+    ) -> Result:
         task, address = self.task, self.task.address
         return Result(
             run_id=address.run_id,
@@ -167,6 +169,7 @@ class Attempt:
             size=left.size,
             choice=choice,
             reasoning=reasoning,
+            renews=renews,
             flow=self.flowed,
             begins=self.writer,
         ).keep(address)

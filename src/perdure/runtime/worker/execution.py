@@ -29,7 +29,7 @@ from perdure.clock import Clock
 from perdure.kernel.values import Part
 from perdure.model import money
 from perdure.nodes.shared_values import Opener, SharedValues
-from perdure.outcomes import Chosen, Failure
+from perdure.outcomes import Chosen, Failure, Renewed
 from perdure.plain_text import cut
 from perdure.runtime.worker.attempt import Attempt
 from perdure.runtime.worker.attempt_files import AttemptFiles
@@ -48,7 +48,7 @@ from perdure.runtime.worker.logs import LONGEST
 from perdure.runtime.worker.outflow import MOST_PENDING, Crossing, Outflow
 from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
-from perdure.runtime.worker.sayings import choice_of, plain
+from perdure.runtime.worker.sayings import choice_of, inputs_of, plain
 from perdure.runtime.worker.stalls import Timed
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.spending import Refused, Terms
@@ -189,9 +189,11 @@ class Execution:
         if isinstance(value, Chosen):
             choice, reasoning = choice_of(value)
             value = value.output
-        sending = self._leaving.send(attempt.task, value)
+        if renews := isinstance(value, Renewed):
+            value = inputs_of(value, attempt.task)
+        sending, about = self._leaving.send(attempt.task, value), (self.worker_id, choice, reasoning)
         del value  # a large output should not be held while it is stored
-        return self._leaving.clean(attempt.completed(await sending, self.worker_id, choice, reasoning))
+        return self._leaving.clean(attempt.completed(await sending, *about, renews=renews))
 
     def tell(self, attempt: Attempt) -> None:
         """Tell the handler that it should stop."""

@@ -32,7 +32,7 @@ from perdure.clock import SystemClock
 from perdure.kernel.segments import unpack
 from perdure.model.money import Usage
 from perdure.nodes.shared_values import Opener, SharedValues
-from perdure.outcomes import Chosen, Failure
+from perdure.outcomes import Chosen, Failure, Renewed
 from perdure.plain_text import LOOKED_AT
 from perdure.runtime.failures import describe
 from perdure.runtime.worker import capture
@@ -40,7 +40,7 @@ from perdure.runtime.worker.attempt_files import AttemptFiles
 from perdure.runtime.worker.context import Context, running_loop
 from perdure.runtime.worker.handler_inputs import load
 from perdure.runtime.worker.outputs import encode_output
-from perdure.runtime.worker.sayings import choice_of, plain
+from perdure.runtime.worker.sayings import choice_of, inputs_of, plain
 from perdure.runtime.worker.spooled_content import spooled
 from perdure.transport import Task
 
@@ -242,6 +242,9 @@ async def _execute(
             next_nodes, reasoning = choice_of(value, knows_secrets=False)
             answer |= {"next_nodes": next_nodes, "reasoning": reasoning}
             value = value.output
+        if isinstance(value, Renewed):
+            answer["renews"] = True
+            value = inputs_of(value, task)
         try:
             return answer, encode_output(value)
         except NotStored:

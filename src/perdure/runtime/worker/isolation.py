@@ -35,7 +35,7 @@ from perdure.assets import Asset, StoredAsset
 from perdure.clock import Clock
 from perdure.kernel.segments import pack
 from perdure.nodes.shared_values import Opener
-from perdure.outcomes import Chosen, Failure
+from perdure.outcomes import Chosen, Failure, Renewed
 from perdure.plain_text import clean_text, find_text_trouble
 from perdure.runtime.failures import describe
 from perdure.runtime.patience import wait_at_most
@@ -401,6 +401,8 @@ def _place_of(function: Callable[..., Any] | None) -> str:
 
 
 def _with_choice(message: dict[str, Any], value: Encoded) -> Any:
+    if message.get("renews"):
+        return Renewed(value)
     if message.get("next_nodes") is None:
         return value
     return Chosen(value, message["next_nodes"], message.get("reasoning", ""))  # checked as a handler's own is

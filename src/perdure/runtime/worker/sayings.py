@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Any
 
 from perdure.kernel.readings.seen import DEEPEST_PROGRESS
-from perdure.outcomes import Chosen, Failure
+from perdure.outcomes import Chosen, Failure, Renewed
 from perdure.plain import type_name
 from perdure.plain_text import LOOKED_AT, cut, find_text_trouble
 from perdure.runtime.worker.encoder import is_light
-from perdure.runtime.worker.outputs import encode_output
-from perdure.transport import LONGEST_ID, LONGEST_MESSAGE, LONGEST_PROGRESS, LONGEST_RETRY_SECONDS, MOST_CHOSEN
+from perdure.runtime.worker.outputs import Encoded, encode_output
+from perdure.transport import LONGEST_ID, LONGEST_MESSAGE, LONGEST_PROGRESS, LONGEST_RETRY_SECONDS, MOST_CHOSEN, Task
 
 LONGEST_STEP = 1_000
 
@@ -41,6 +41,20 @@ def choice_of(chosen: Chosen, *, knows_secrets: bool = True) -> tuple[tuple[str,
         if (trouble := find_text_trouble(name, LONGEST_ID)) is not None:
             raise _refuse(f"next_nodes[{number}] is the id of a node: {trouble}")
     return tuple(str.__str__(name) for name in names), _reasoning(chosen.reasoning, knows_secrets=knows_secrets)
+
+
+def inputs_of(wish: Renewed, task: Task) -> Any:
+    """The inputs with which a run is to go on, None for those it has. Raises Failure."""
+    inputs = wish.inputs
+    if isinstance(inputs, Encoded):  # an isolated process has looked at it, and sends what it found
+        return inputs
+    if inputs is not None and not isinstance(inputs, dict):
+        message = f"the inputs of ContinueAsNew are a mapping from names to values, got {type_name(inputs)}"
+        raise Failure("bad_output", message, retryable=False)
+    if task.sensitive:
+        message = f"{task.node} has sensitive fields, and the inputs of a run are not sealed"
+        raise Failure("bad_output", message, retryable=False)
+    return inputs
 
 
 def _reasoning(reasoning: Any, *, knows_secrets: bool) -> str:

@@ -45,6 +45,7 @@ from perdure.nodes.config_checks import explain_rendered, find_refused_call
 from perdure.nodes.registry import Answer, Awaiting, Call, Done, Failed, NodeType, Registry
 from perdure.runtime.coordinator.agent_memory import has_session, memory_of, session_limit, session_of
 from perdure.runtime.coordinator.asked_for import keep_asks
+from perdure.runtime.coordinator.continuations import with_defaults
 from perdure.runtime.coordinator.keeper import Keeper, split, without_details
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.tasks import gatherer
@@ -246,6 +247,11 @@ class Renderer:
             return command
         if is_poll_at(state, command.address):
             return receive_polled(state, command, self.find_at_hand(state.tenant))
+        if command.renews:
+            whole = with_defaults(state, command)
+            if isinstance(whole, Error):
+                return _fail(command, whole, retryable=False)
+            command = whole
         return self._fitting(state, self._slim(loaded, command))
 
     def _fitting(self, state: State, command: c.Complete) -> c.Command:
@@ -531,8 +537,9 @@ def _as_verdict(value: Any, size: int) -> c.Verdict:
     return c.Verdict(output_ref=value.ref, size=size) if type(value) is BlobRef else c.Verdict(value=value, size=size)
 
 
-def _fail(command: c.Complete, error: Error) -> c.Fail:
+def _fail(command: c.Complete, error: Error, *, retryable: bool = True) -> c.Fail:
     return c.Fail(
+        retryable=retryable,
         at=command.at,
         id=command.id,
         entropy=command.entropy,
