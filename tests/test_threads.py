@@ -24,6 +24,7 @@ OTHERWISE = {
     "runtime/worker/isolated_process.py": "a process of its own, for one attempt",
     "runtime/worker/isolation.py": "waits for the end of a process, and no longer than half a second",
     "runtime/worker/local_context.py": "a function of the user's own",
+    "cli/chat.py": "the terminal of one user",
 }
 """Why these do not take turns."""
 

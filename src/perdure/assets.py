@@ -212,16 +212,16 @@ class Asset:
     def _pieces(self, size: int) -> Iterator[bytes]:
         seen = hashlib.sha256()
         for first in range(0, self.size, size):
-            yield self._take(self.part(first, min(size, self.size - first)), seen)
+            yield self._note(self.part(first, min(size, self.size - first)), seen)
         self._check(seen.hexdigest())
 
     async def _pieces_async(self, size: int) -> AsyncIterator[bytes]:
         seen = hashlib.sha256()
         for first in range(0, self.size, size):
-            yield self._take(await self._part_async(first, min(size, self.size - first)), seen)
+            yield self._note(await self._part_async(first, min(size, self.size - first)), seen)
         self._check(seen.hexdigest())
 
-    def _take(self, piece: bytes, seen: Any) -> bytes:
+    def _note(self, piece: bytes, seen: Any) -> bytes:
         """Note a piece. The size is what a value says (S20): where nothing comes any more, nobody goes on to that end."""
         seen.update(piece)
         if not piece:

@@ -122,7 +122,7 @@ class BlobStore(Protocol):
         ...
 
     async def remember(self, tenant: str, name: str, data: Data) -> None:
-        """Keep data under a name, in the place of what was there. No journal names it: whoever looks for it can do without."""
+        """Keep data under a name, in the place of what was there. No journal names it: a reader can do without."""
         ...
 
     async def recall(self, tenant: str, name: str) -> tuple[bytes, float] | None:

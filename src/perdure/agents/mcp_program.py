@@ -81,7 +81,7 @@ async def _write(stdin: Any, said: Any) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """It, and what it started: whoever ends by itself when nobody asks any more has the time for it."""
+    """End a program and what it started. A program that ends by itself when its input is closed has the time for it."""
     assert process.stdin is not None
     process.stdin.close()
     for number in (None, signal.SIGTERM, signal.SIGKILL):

@@ -18,8 +18,8 @@ _ENDS = b"\n\n", b"\n\r\n", b"\r\r"
 
 
 class Bounded(Transport):
-    """As `Transport`; of each answer, so many bytes are read. `check` is given the answer before whoever asked is, and each event of
-    one that comes as events; it raises where that must not be read."""
+    """A transport that reads so many bytes of each answer. `check` sees the answer before the caller does, or each of its events where
+    it comes as events, and raises where that must not be read."""
 
     def __init__(self, client: Client, most: int, *, check: Check | None = None) -> None:
         super().__init__(client)
@@ -55,7 +55,7 @@ class _Counted(httpx2.AsyncByteStream):
 
 
 class _Checked(httpx2.AsyncByteStream):
-    """It holds back what is not whole."""
+    """The stream of an answer, given on in pieces that were checked whole."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, check: Check, ends: tuple[bytes, ...]) -> None:
         self._stream = stream
@@ -68,15 +68,15 @@ class _Checked(httpx2.AsyncByteStream):
             held += chunk
             whole = max((held.rfind(end) + len(end) for end in self._ends if end in held), default=0)
             if whole:
-                yield self._take(held, whole)
+                yield self._cut(held, whole)
         if held:
-            yield self._take(held, len(held))
+            yield self._cut(held, len(held))
 
-    def _take(self, held: bytearray, whole: int) -> bytes:
-        taken = bytes(held[:whole])
+    def _cut(self, held: bytearray, whole: int) -> bytes:
+        piece = bytes(held[:whole])
         del held[:whole]
-        self._check(taken)
-        return taken
+        self._check(piece)
+        return piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()

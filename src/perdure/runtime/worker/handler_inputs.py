@@ -78,7 +78,7 @@ def load(value: Any, get: Callable[[str], bytes]) -> Any:
 
 
 class Shelf:
-    """What is kept under names for one tenant. A store that is away has nothing: whoever looks can do without."""
+    """What is kept under names for one tenant. A store that is away has nothing: a handler can do without."""
 
     def __init__(self, blobs: BlobStore, tenant: str) -> None:
         self._blobs = blobs

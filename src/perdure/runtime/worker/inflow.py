@@ -32,7 +32,7 @@ def decode_bodies(data: bytes | bytearray) -> list[bytes]:
 
 
 def decode_chunks(bodies: Sequence[bytes]) -> list[Any]:
-    """Their values, one by one: a decoder lets no other thread have its turn, and a piece of empty lists takes a tenth of a second."""
+    """The values of chunks, one by one: a decoder lets no other thread have its turn, and a piece of empty lists takes a tenth of a second."""
     return [_decode(body) for body in bodies]
 
 

@@ -325,7 +325,7 @@ class Worker:
         pause = 0.05
         await self._seen.wait()  # a worker must be known before it holds tasks, so that its death would be noticed
         if self._types is None:
-            self._transport.on_task(self.worker_id, self._queues, self._take)
+            self._transport.on_task(self.worker_id, self._queues, self._receive)
         while not self._draining:
             while not self._free or self._reporter.failing:
                 self._room = self._loop.create_future()
@@ -346,8 +346,8 @@ class Worker:
             for task in tasks:
                 self._start(task)
 
-    def _take(self, task: Task) -> bool:
-        """Take a task without a claim, and a turn of the loop earlier, if there is a slot for it."""
+    def _receive(self, task: Task) -> bool:
+        """Execute a task without a claim, and a turn of the loop earlier, if there is a slot for it."""
         if not self._free or self._draining or self._reporter.failing:
             return False
         self._start(task)
@@ -362,7 +362,7 @@ class Worker:
         # Not in a task group, which would wait for a handler that ignores its cancellation.
         attempt.handle = self._loop.create_task(self._work(attempt))
         attempt.leave = partial(self._leave, attempt)
-        attempt.handle.add_done_callback(attempt.leave)  # whoever cancels it before it begins
+        attempt.handle.add_done_callback(attempt.leave)  # it may be cancelled before it begins
 
     async def _work(self, attempt: Attempt) -> None:
         """Execute an attempt, report its result and free its slot: at once, and not a turn of the loop later, when the
