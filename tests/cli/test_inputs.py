@@ -83,6 +83,20 @@ def test_a_typo_in_the_name_of_an_input_is_said(anywhere, tmp_path):
     assert "did you mean 'order'?" in anywhere.run("runs", "start", "flow", "-i", "oder=x").stderr
 
 
+def test_a_new_run_that_is_named_is_told_the_same(shell, tmp_path):
+    file = flow(tmp_path)
+    told = shell.run("run", file, "-i", "oder=x", "--run-id", "new").stderr
+    assert "warning: the workflow has no input 'oder'; did you mean 'order'?" in told
+    assert "warning:" not in shell.run("run", file, "--run-id", "new").stderr, "it goes on, and takes no inputs"
+    needs = {"type": "object", "required": ["day"], "properties": {"day": {}, "code": {"type": "integer"}}}
+    strict = workflow(tmp_path, "strict", task("a", "echo"), inputs=needs)
+    said = shell.error("run", strict, "-i", "dy=1", "-i", "code=x", "--run-id", "s1", code=2)
+    assert "needs day; give -i day=…" in said
+    assert 'code: "x" is not of type "integer"' in said
+    assert "no input 'dy'; did you mean 'day'?" in said
+    assert "strict" not in shell.run("workflows", "list").stdout, "nothing was begun"
+
+
 def test_a_format_is_asserted(anywhere, tmp_path):
     assert outcome(anywhere, flow(tmp_path), "-i", "when=2026-11-16")["when"] == "2026-11-16"
     assert 'is not a "date"' in anywhere.error("run", flow(tmp_path), "-i", "when=yesterday", code=2)

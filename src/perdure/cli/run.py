@@ -228,14 +228,18 @@ class LocalRun(Session):
         from perdure.errors import Refused
         from perdure.service.errors import Invalid
 
+        named = bool(self.run_id)
+        self.run_id = self.run_id or engine.clock.new_id()
+        exists = named and await self._service(engine).tenancy.find_run(self.run_id) is not None
+        if named and not exists and self.source.compiled.ir is not None:  # of an unnamed run they are checked already
+            _check_inputs(self.source.name, self.source.compiled.ir.inputs_schema, self.inputs or {})
         for child in self.source.children:
             await self._register(engine, child)
         compiled = await self._check(engine)
         registered = await self._register(engine, compiled)
         ir = compiled.get_ir()
-        self.run_id = self.run_id or engine.clock.new_id()
         engine.runs.own.add(self.run_id)
-        if await self._service(engine).tenancy.find_run(self.run_id) is not None:
+        if exists:
             await self._adopt_existing(engine, ir)
             if not await self._hold(engine) and not engine.distributed and not self.found.terminal:
                 self._tell(f"{holder(engine)} holds the database; the run is followed here.")
