@@ -80,7 +80,7 @@ def say_obstacle(state: State, run: LoopRun) -> str:
 def say_worry(state: State, since: int = 0) -> str:
     """What people should know of an endless run whose journal grows without an end; with `since`, if that many events more came
     since then. Empty: nothing."""
-    if not state.ir.endless or state.seq // WORRYING_JOURNAL <= since // WORRYING_JOURNAL or state.terminal:
+    if state.seq // WORRYING_JOURNAL <= since // WORRYING_JOURNAL or state.terminal or not state.ir.endless:
         return ""
     found = {say_obstacle(state, run) for run in state.loops.values() if run.status != "ended"} - {
         "its loop has an end"
