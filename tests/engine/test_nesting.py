@@ -66,6 +66,14 @@ async def test_runs_nested_too_deep_fail_by_name_and_quarantine_nothing(tmp_path
         errors = [(await engine.runs.state(record.run_id)).error for record in runs]
         assert [error.code for error in errors].count("limit_exceeded") == 1
         assert max(len(error.message) for error in errors) <= 1000
+        (deepest,) = (
+            record.run_id for record, error in zip(runs, errors, strict=True) if error.code == "limit_exceeded"
+        )
+        for record, error in zip(runs, errors, strict=True):
+            if record.run_id != deepest:
+                where = "" if Address(record.run_id, "w").child_id() == deepest else f" (in {deepest})"
+                assert error.message.endswith(f"nested {MAX_DEPTH} deep, which is the most{where}"), record.run_id
+        assert state.error.message.startswith("r1:w failed: limit_exceeded: w would start a child")
 
 
 async def every_run(engine: Engine):

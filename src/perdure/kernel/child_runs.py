@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import Activation, State
-from perdure.kernel.values import AskedChild
+from perdure.kernel.values import AskedChild, Error
 
 N, R = NodeState, RunState
+
+MOST_SAID = 1_000
+"""The most characters of the message of an error that tells of another error."""
+
+_TOLD = re.compile(r"(?P<child>\S+) failed: (?P<cause>.*?)( \(in (?P<inner>\S+)\))?", re.DOTALL)
+
+
+def child_failure(child: str, error: Error | None) -> Error:
+    """The failure of an attempt whose child failed. However deep the runs are nested, it says what went wrong first, and in which run."""
+    if error is None:
+        return Error("child_failed", f"{child} failed")
+    cause, inner = f"{error.code}: {error.message}" if error.message else error.code, ""
+    told = _TOLD.fullmatch(error.message) if error.code == "child_failed" else None
+    if told is not None and root_of(told["child"]) == root_of(child):
+        cause, inner = told["cause"], told["child"]
+        if told["inner"] and root_of(told["inner"]) == root_of(child):
+            inner = told["inner"]
+        elif told["inner"]:  # it is a part of what was said
+            cause = error.message.partition(" failed: ")[2]
+    place = f" (in {inner})" if inner else ""
+    return Error("child_failed", f"{child} failed: {cause}"[: MOST_SAID - len(place)] + place, details=error.details)
 
 
 def list_left(state: State, activation: Activation) -> list[str]:

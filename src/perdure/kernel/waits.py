@@ -11,7 +11,7 @@ from perdure.kernel import compensation
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.causal_past import Evidence, items
-from perdure.kernel.child_runs import find_generation
+from perdure.kernel.child_runs import MOST_SAID, child_failure, find_generation
 from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
 from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.lifecycle import ENDED, OPEN, NodeState, RunState
@@ -33,8 +33,6 @@ PORTION = 250
 
 MOST_OPEN = 10_000
 """While so many activations of a run are open, each map has one open item: to cancel the run is one decision about all."""
-
-_MOST_SAID = 1_000
 
 
 def suspend(d: Decider, command: c.Suspend) -> None:
@@ -357,11 +355,7 @@ def end_child(d: Decider, command: c.EndChild) -> None:
         workflow, inputs = activation.child_workflow, activation.child_inputs
         _start_generation(d, activation, activation.child, command.generation + 1, workflow, inputs)
     elif command.state == "failed":
-        reason = command.error
-        message = f"{command.child} failed" + (f": {reason.code}: {reason.message}" if reason is not None else "")
-        details = None if reason is None else reason.details
-        error = Error("child_failed", message[:_MOST_SAID], details=details)  # each level would add to the message
-        fail_attempt(d, activation, error)
+        fail_attempt(d, activation, child_failure(command.child, command.error))
     else:
         fail_for_good(d, activation, Error("child_cancelled", f"{command.child} was {command.state}"))
     items_of(d, activation)
@@ -462,7 +456,7 @@ def advance_items(d: Decider, owner: Activation, item: Activation | None = None)
         if item is not None and cause is not None:
             message += f"; #{item.item}: {cause.message or cause.code}"
         fail_for_good(
-            d, owner, Error("items_failed", message[:_MOST_SAID], details=None if cause is None else cause.details)
+            d, owner, Error("items_failed", message[:MOST_SAID], details=None if cause is None else cause.details)
         )
         return
     room = _room(state, owner, wait)

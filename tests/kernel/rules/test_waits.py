@@ -5,6 +5,7 @@ import pytest
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
+from perdure.kernel.child_runs import child_failure
 from perdure.kernel.values import Error, Wait
 from tests.kernel.rules.graphs import (
     AGAIN,
@@ -56,6 +57,31 @@ def test_rule_35_a_failed_child_fails_the_attempt():
     assert run.status == "failed"
     assert run.state.error.code == "child_failed"
     assert "broken" in run.state.error.message
+
+
+@pytest.mark.parametrize(
+    ("said", "becomes"),
+    [
+        ("r1:w:x failed: broken: no luck", "r1:w failed: broken: no luck (in r1:w:x)"),
+        ("r1:w:x failed: broken: no luck (in r1:w:x:y:z)", "r1:w failed: broken: no luck (in r1:w:x:y:z)"),
+        ("r1:w:x failed: broken: no file (in /tmp)", "r1:w failed: broken: no file (in /tmp) (in r1:w:x)"),
+        ("r1:w:x failed", "r1:w failed: child_failed: r1:w:x failed"),
+        ("x failed: raised by a function", "r1:w failed: child_failed: x failed: raised by a function"),
+    ],
+)
+def test_rule_35_the_failure_of_a_child_says_what_failed_first_and_where(said, becomes):
+    assert child_failure("r1:w", Error("child_failed", said)).message == becomes
+
+
+def test_rule_35_a_long_message_leaves_room_for_the_place():
+    error, child = Error("broken", "x" * 1_000, details={"frames": []}), "r1" + ":w" * 50
+    for _ in range(50):
+        error = child_failure(child, error)
+        child = child.removesuffix(":w")
+        assert len(error.message) <= 1_000
+    assert error.message.startswith("r1:w failed: broken: xxx")
+    assert error.message.endswith(f"x (in r1{':w' * 50})")
+    assert error.details == {"frames": []}
 
 
 def test_rule_35_retrying_the_node_retries_the_child():
