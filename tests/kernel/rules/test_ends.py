@@ -306,10 +306,14 @@ def test_rule_15_a_wish_that_can_never_be_granted_fails_its_node(loops):
     child = loops(parent=("above", "n", (), None))
     for one in (run, child):
         one.complete("x", {}, (1,), renews=True)
-        assert (one.status, one.get("x", (1,)).error.code) == ("failed", "cannot_continue")
+        error = one.get("x", (1,)).error
+        assert error is not None
+        assert (one.status, error.code) == ("failed", "cannot_continue")
     run = Run(compiled(node("a")))
     run.complete("a", {}, renews=True)
-    assert run.get("a").error.code == "cannot_continue"
+    error = run.get("a").error
+    assert error is not None
+    assert error.code == "cannot_continue"
 
 
 def test_rule_15_a_chain_of_runs_has_one_deadline_and_a_retry_the_whole_time_again(monkeypatch):
