@@ -34,7 +34,7 @@ TAKES_A_CODE = {
 
 def find_codes():
     # these stand in tuples: expressions/checks.py, triggers/declarations.py, agents/label_flow.py
-    found = {"bad_condition", "no_more_moments", "lethal_trifecta"}
+    found = {"bad_condition", "no_more_moments", "lethal_trifecta", "no_node_budget"}
     for file in sorted(SOURCE.rglob("*.py")):
         part = file.relative_to(SOURCE).parts[0]
         if file.name == "reasons.py" and part == "kernel":

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.agents.label_flow import find_lethal, find_reaches, flow_of
+from perdure.agents.label_flow import find_lethal, find_reaches, find_unbounded, flow_of
 from perdure.kernel import events as e
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.model import compile_definition
@@ -108,6 +108,26 @@ def test_the_three_that_are_dangerous_together_are_warned_about():
     assert not list(find_lethal(compiled(workflow(agent("{{ inputs.x }}", tools=TOOLS))).ir, REGISTRY))
     [reach] = find_reaches(ir, REGISTRY)
     assert (reach.sinks, sorted(reach.sources)) == ({"mail": "send"}, ["crm", "tool fetch", "tool mail"])
+
+
+def test_h20_an_agent_that_strangers_can_keep_at_work_has_a_budget_of_its_own():
+    def warned(*nodes):
+        return [(node, code) for node, code, _ in find_unbounded(compiled(workflow(*nodes)).ir, REGISTRY)]
+
+    assert warned(HTTP, agent("{{ page.body }}", "page")) == [("agent", "no_node_budget")]
+    assert warned(agent("{{ inputs.x }}", tools=TOOLS)) == [("agent", "no_node_budget")]
+    bounded = agent("{{ page.body }}", "page")
+    bounded["config"]["budget"] = {"calls": 20}
+    assert warned(HTTP, bounded) == []
+    assert warned(agent("{{ inputs.x }}")) == []
+    item = {"type": "agent", "config": {"model": "m", "prompt": "{{ item }}"}}
+    mapped = {
+        "id": "each",
+        "type": "map",
+        "config": {"over": "{{ page.body }}", "node": item},
+        "dependencies": ["page"],
+    }
+    assert warned(HTTP, mapped) == [("each", "no_node_budget")]
 
 
 def test_labels_of_a_node_are_checked():

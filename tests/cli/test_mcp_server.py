@@ -69,6 +69,20 @@ async def test_a_run_of_another_workflow_is_not_shown(server):
     assert (found, "is not of a workflow that is served here" in problem) == ({}, True)
 
 
+async def test_without_names_those_are_served_that_offer_themselves(server):
+    from click import UsageError
+
+    from perdure import AsyncClient
+    from perdure.cli.mcp_server import describe, find_exposed
+
+    async with AsyncClient(server.url) as client:
+        with pytest.raises(UsageError, match=r"expose: \{mcp: true\}"):
+            await find_exposed(client)
+        await client.workflows.register({**TWO, "name": "offered", "expose": {"mcp": True}})
+        await client.workflows.register({**TWO, "name": "tool", "expose": {"tool": True}})
+        assert set(await describe(client, await find_exposed(client))) == {"offered"}
+
+
 def test_what_cannot_be_served_is_said(shell, server):
     assert "needs a server" in shell.error("mcp", "two", code=2)
     assert "none" in shell.error("mcp", "none", "--server", server.url)

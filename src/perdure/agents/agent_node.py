@@ -22,7 +22,7 @@ from perdure.agents.agent_session import (
     open_memory,
     with_summary,
 )
-from perdure.agents.label_flow import find_lethal
+from perdure.agents.label_flow import warn_agents
 from perdure.agents.left_behind import BadSession, read_session, short
 from perdure.agents.mcp_client import open_offers
 from perdure.agents.mcp_tools import Offers
@@ -351,7 +351,7 @@ TYPE = NodeType(
     check=_check,
     palette=read_palette,
     warn=_warn,
-    warn_graph=find_lethal,
+    warn_graph=warn_agents,
     handler=handle,
     close=egress.close,
 )

@@ -203,6 +203,28 @@ def find_lethal(ir: IR, registry: Registry) -> Iterator[tuple[str, str, str]]:
         yield reach.agent, "lethal_trifecta", message
 
 
+def find_unbounded(ir: IR, registry: Registry) -> Iterator[tuple[str, str, str]]:
+    """The agents that a stranger could talk into using up a budget that others need, as warnings (H20)."""
+    by_id = {node.id: node for node in ir.nodes if node is not None}
+    for reach in find_reaches(ir, registry):
+        node = by_id[reach.agent]
+        agent = node.item if node.item is not None and node.item.type == "agent" else node
+        config = agent.config if isinstance(agent.config, dict) else {}
+        if not reach.label.is_tainted or config.get("budget") or agent.config_ref is not None:
+            continue
+        read = ", ".join(name for name, label in reach.sources.items() if label.is_tainted)
+        message = (
+            f"agent '{reach.agent}' reads what strangers write ({read}), who could keep it at work, and has no limit of its own; give "
+            "it one: budget: {usd: 0.5}, or of calls or tokens"
+        )
+        yield reach.agent, "no_node_budget", message
+
+
+def warn_agents(ir: IR, registry: Registry) -> Iterator[tuple[str, str, str]]:
+    yield from find_lethal(ir, registry)
+    yield from find_unbounded(ir, registry)
+
+
 def label_in(ir: IR, registry: Registry, node: str, *, is_item: bool, inputs: Label) -> Label:
     """The label of what the config of an agent's node is made of."""
     flow: Any = flow_of(ir, registry, inputs)

@@ -1,6 +1,6 @@
 """`perdure mcp`: workflows of a server as tools of an MCP server, for assistants and editors that speak that protocol over stdio.
 
-Which workflows there are is said on the command line; what a key may start is the server's to say. A call starts a run. Nothing here
+Which workflows there are is said on the command line, or by the workflows themselves (`expose: {mcp: true}`); what a key may start is the server's to say. A call starts a run. Nothing here
 approves anything: an assistant must not answer the question whether it may go on.
 """
 
@@ -27,12 +27,12 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @click.command("mcp", short_help="Workflows as tools of an MCP server, over stdio.")
-@click.argument("workflows", nargs=-1, required=True, metavar="WORKFLOW...")
+@click.argument("workflows", nargs=-1, metavar="[WORKFLOW]...")
 @server_options
 @debug_option
 def mcp(workflows: tuple[str, ...], server: str | None, api_key: str | None) -> None:
-    """Serve each WORKFLOW of a Perdure server (NAME, NAME@VERSION or NAME@ALIAS) as a tool over stdio, for clients of the Model Context Protocol. Its inputs are the arguments. A call
-    starts a run and waits up to 50 seconds for its outputs; of a longer one it gives the id, and the tool get_run looks again. Needs
+    """Serve each WORKFLOW of a Perdure server (NAME, NAME@VERSION or NAME@ALIAS) as a tool over stdio, for clients of the Model Context Protocol; without a name, every workflow that says
+    `expose: {mcp: true}`. Its inputs are the arguments. A call starts a run and waits up to 50 seconds for its outputs; of a longer one it gives the id, and the tool get_run looks again. Needs
     `pip install 'perdure[mcp]'`."""
     from perdure.errors import SettingsInvalid
 
@@ -52,9 +52,22 @@ async def _serve(place: Any, workflows: Sequence[str]) -> None:
     from perdure.cli.frame.backend import reached
 
     async with reached(place) as client:
-        server = make_server(client, await describe(client, workflows))
+        server = make_server(client, await describe(client, workflows or await find_exposed(client)))
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
+
+
+async def find_exposed(client: AsyncClient) -> list[str]:
+    """The workflows whose highest version is offered to MCP clients. Raises UsageError if none is."""
+    found = []
+    async for listed in client.workflows.list():
+        details = await client.workflows.get(listed["name"])
+        if (details["definition"].get("expose") or {}).get("mcp"):
+            found.append(listed["name"])
+    if not found:
+        message = "no workflow of the server is offered: name some, perdure mcp NAME..., or write `expose: {mcp: true}` into a definition"
+        raise click.UsageError(message)
+    return found
 
 
 async def describe(client: AsyncClient, workflows: Sequence[str]) -> dict[str, dict[str, Any]]:
