@@ -16,6 +16,8 @@ from perdure.kernel.values import Error, Wait
 from perdure.service.views import node_with_visits
 from tests.cli.helpers import human, task, workflow
 from tests.kernel.inner_triggers import Inner
+from tests.kernel.rules.graphs import items, start
+from tests.kernel.test_seen import MAP, seen
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,16 @@ def test_a_trigger_inside_a_run_shows_what_is_parked_of_it(capsys):
     said = capsys.readouterr()
     assert "1 item parked (unreadable: row 7)" in said.out
     assert "perdure dlq list --run-id run" in said.err
+
+
+def test_a_map_says_how_many_of_its_items_are_open_and_how_many_are_executed(capsys):
+    run = start(MAP, inputs={"list": [1, 2, 3]})
+    items(run, "m", 3)
+    view = run_view(run.state, seen=seen(run, "m", item=1))
+    print_run(view)
+    assert "0 items completed, 0 failed, 3 open (1 running)" in capsys.readouterr().out
+    print_node({**node_with_visits(run.state, "m"), "attempts": []})
+    assert "0 items completed, 0 failed, 3 open\n" in capsys.readouterr().out, "what is executed is not known"
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(3_600, "until 09:00:00"), (604_800, "until 2026-11-25 08:00:00 UTC")])

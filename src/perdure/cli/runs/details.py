@@ -124,7 +124,7 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
         until = f" until {moment(waiting['until'])}" if waiting.get("until") else ""
         details = f"{waiting['kind']} {waiting.get('name', '')}{until}"
     if "items" in node:
-        details = f"{count(node['items']['completed'], 'item')} completed, {node['items']['failed']} failed"
+        details = _items_of(node["items"])
     if not details and "size" in node:
         begins = node["output"].get("preview", "") if isinstance(node["output"], dict) else ""
         details = shorten(f"{node['size']:,} bytes: {begins}" if begins else f"{node['size']:,} bytes", 120)
@@ -143,6 +143,13 @@ def _node_cells(node: dict[str, Any]) -> list[str]:
     if "scope" in node:
         details = f"[{'.'.join(map(str, node['scope']))}] {details}"
     return [node["state"], attempt, passed, details]
+
+
+def _items_of(items: dict[str, int]) -> str:
+    """How far the items of a map are."""
+    done = f"{count(items['completed'], 'item')} completed, {items['failed']} failed"
+    running = f" ({items['running']} running)" if items.get("running") else ""
+    return f"{done}, {items['open']} open{running}" if items["open"] else done
 
 
 def print_details(view: dict[str, Any]) -> None:
