@@ -3,7 +3,7 @@
     python -m tests.stress [--rounds 3] [--busy 2] [--seed X] [arguments of pytest]
 
 A test that needs luck fails here sooner or later. The order of a round is printed and can be had again with --seed. The load is
-of use too: fresh simulated histories (`load.py`), by turns of one process and of several coordinators.
+of use too: fresh simulated histories of every kind (`load.py`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,18 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from tests.load import FIRST
-
-KINDS = {"one": "of one process", "several": "of several coordinators"}
+from tests.load import KINDS, kind_of
 
 
 class Load:
     """A process that simulates, and what it has said."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, number: int, loads: int) -> None:
         self.chunks: dict[int, int] = {}
         """Histories that ended, by the seed their chunk began with."""
         self.broken: list[int] = []
         self._start = 0
-        command = [sys.executable, "-m", "tests.load", kind, str(os.getpid())]
+        command = [sys.executable, "-m", "tests.load", str(number), str(loads), str(os.getpid())]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -47,7 +44,7 @@ class Load:
         if word == "from":
             self._start = int(rest)
             self.chunks[self._start] = 0
-            _say(f"histories {KINDS[self.kind]} from seed {rest} on")
+            _say(f"histories {kind_of(self._start)} from seed {rest} on")
         elif word == "done":
             self.chunks[self._start] += 1
         elif word == "broken":
@@ -61,10 +58,8 @@ class Load:
         self._process.kill()
         self._process.wait()
         self._reader.join()
-        ran = ", ".join(f"{count} from {start}" for start, count in self.chunks.items())
-        _say(f"{sum(self.chunks.values())} histories {KINDS[self.kind]}: {ran or 'none'}")
         if not lived:
-            _say(f"the load of histories {KINDS[self.kind]} ended by itself; see above")
+            _say("a load ended by itself; see above")
         return lived
 
 
@@ -72,14 +67,23 @@ class Load:
 def busy(number: int) -> Iterator[list[str]]:
     """Gives what was wrong with the load, when it has ended."""
     wrong: list[str] = []
-    loads = [Load(list(FIRST)[one % len(FIRST)]) for one in range(number)]
+    loads = [Load(one, number) for one in range(number)]
     try:
         yield wrong
     finally:
         for load in loads:
             if not load.end():
-                wrong.append(f"a load {KINDS[load.kind]}")
+                wrong.append("a load")
             wrong += [f"make sim SEED={seed}" for seed in load.broken]
+        _tell_histories({start: count for load in loads for start, count in load.chunks.items()})
+
+
+def _tell_histories(chunks: dict[int, int]) -> None:
+    for kind, seeds in KINDS.items():
+        ran = {start: count for start, count in chunks.items() if start in seeds}
+        if ran:
+            said = ", ".join(f"{count} from {start}" for start, count in ran.items())
+            _say(f"{sum(ran.values())} histories {kind}: {said}")
 
 
 def main(arguments: list[str] | None = None) -> int:

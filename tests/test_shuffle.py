@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.simulation.plan import DIVIDED_FROM
+from perdure.simulation import plan
+from tests.load import CHUNK, KINDS, draw_chunks, kind_of
 from tests.shuffle import shuffle
 from tests.stress import main
 
@@ -84,19 +85,30 @@ def rounds(monkeypatch, body):
     monkeypatch.setattr("tests.stress.subprocess.run", run)
 
 
+def test_every_kind_of_history_that_the_simulator_has_is_drawn_and_is_in_the_architecture():
+    begins = {value for name, value in vars(plan).items() if name.endswith("_FROM")}
+    assert {seeds.start for seeds in KINDS.values()} == begins | {0}
+    page = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text()
+    assert [seed for seed in begins if f"{seed:,}" not in page] == []
+    for loads in (1, 2, 3):
+        drawn = [*itertools.chain(*(itertools.islice(draw_chunks(one, loads), len(KINDS)) for one in range(loads)))]
+        assert {kind_of(chunk.start) for chunk in drawn} == set(KINDS)
+        assert all(kind_of(chunk.start) == kind_of(chunk[-1]) and len(chunk) == CHUNK for chunk in drawn)
+
+
 @pytest.mark.slow
-def test_the_load_simulates_both_kinds_of_histories_and_nothing_is_left_busy(monkeypatch, loads, capfd):
+def test_the_load_simulates_fresh_histories_and_nothing_is_left_busy(monkeypatch, loads, capfd):
     said: list[str] = []
 
     def work():
         assert [process.poll() for process in loads] == [None, None]
-        until(lambda: len(told(said, capfd, r"histories of \w+ \w+ from seed")) == 2)
+        until(lambda: len(told(said, capfd, r"histories of \w+ \w+ from seed")) >= 2)
 
     rounds(monkeypatch, work)
     assert main(["--rounds", "1"]) == 0
     assert None not in [process.poll() for process in loads]
     one, several = told(said, capfd, r"histories of \w+ \w+ from seed (\d+) on")
-    assert {int(one) < DIVIDED_FROM, int(several) < DIVIDED_FROM} == {True, False}
+    assert {kind_of(int(one)), kind_of(int(several))} == {"of one process", "of several coordinators"}
     assert len(told(said, capfd, r"\d+ histories of \w+ \w+: \d+ from \d+")) == 2
     assert "every round passed, and no history broke a promise" in "".join(said)
 
@@ -132,12 +144,12 @@ def test_a_load_that_ends_by_itself_fails_it_all(monkeypatch, loads, capfd):
     monkeypatch.setattr("tests.stress.sys.executable", shutil.which("true"))
     rounds(monkeypatch, lambda: loads[0].wait())
     assert main(["--rounds", "1", "--busy", "1"]) == 1
-    assert "the load of histories of one process ended by itself" in capfd.readouterr().out
+    assert "a load ended by itself" in capfd.readouterr().out
 
 
 @pytest.mark.slow
 def test_the_load_ends_with_whoever_started_it_even_when_that_is_killed():
-    load = "subprocess.Popen([sys.executable, '-m', 'tests.load', 'one', str(os.getpid())])"
+    load = "subprocess.Popen([sys.executable, '-m', 'tests.load', '0', '1', str(os.getpid())])"
     command = [sys.executable, "-c", f"import os, signal, subprocess, sys; {load}; signal.pause()"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
