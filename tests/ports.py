@@ -6,6 +6,7 @@ that the system gives from, and each is locked in a file as long as this process
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import random
@@ -16,6 +17,7 @@ from typing import IO
 
 FIRST = 10_000
 _locked: list[IO[str]] = []
+atexit.register(lambda: [lock.close() for lock in _locked])
 
 
 def free_port() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import tempfile
 import threading
@@ -85,6 +86,8 @@ async def furnish(server: Server) -> dict[str, list[str]]:
         "number": ["1"],
         "token": ["a" * 43],
         "workflow": ["quick", "quick@1", "quick@live"],
+        "scope": ["tenant", "workflow:quick"],
+        "key": ["nobody"],
     }
 
 
@@ -128,6 +131,8 @@ def run_cases(cases: int, seed: int, *, say: Any = lambda text: None) -> Counter
             del document["security"]  # this server lets everybody in; who may what is tested in test_access.py
             schema = schemathesis.openapi.from_dict(document)
             operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # type: ignore[union-attr]
+        placed = {name for path in document["paths"] for name in re.findall(r"{(\w+)}", path)}
+        assert placed <= ids.keys(), f"furnish() has no real {sorted(placed - ids.keys())}"
         each = 1 + cases * 10 // (18 * len(operations))  # of some operations nothing can be made wrong
         for number, operation in enumerate(operations):
             for mode in (POSITIVE, NEGATIVE):

@@ -2,7 +2,15 @@
 
 export const ROLES = ["viewer", "operator", "approver", "author", "admin"] as const;
 
-const VIEW = ["runs:read", "workflows:read", "approvals:read", "dead_letters:read", "blobs:read", "system:read"];
+const VIEW = [
+  "runs:read",
+  "workflows:read",
+  "approvals:read",
+  "dead_letters:read",
+  "blobs:read",
+  "system:read",
+  "costs:read",
+];
 const OPERATE = [...VIEW, "runs:start", "runs:operate", "dead_letters:operate", "blobs:write"];
 const AUTHOR = [...OPERATE, "runs:patch", "workflows:write", "workflows:delete"];
 
@@ -11,7 +19,7 @@ export const GIVEN: Readonly<Record<string, readonly string[]>> = {
   operator: OPERATE,
   approver: [...VIEW, "approvals:decide"],
   author: AUTHOR,
-  admin: [...AUTHOR, "approvals:decide", "system:operate", "keys:admin", "audit:read"],
+  admin: [...AUTHOR, "approvals:decide", "system:operate", "costs:write", "keys:admin", "audit:read"],
 };
 
 export const PERMISSIONS = [
@@ -30,6 +38,8 @@ export const PERMISSIONS = [
   "blobs:write",
   "system:read",
   "system:operate",
+  "costs:read",
+  "costs:write",
   "keys:admin",
   "audit:read",
 ] as const;
