@@ -32,6 +32,7 @@ from perdure.simulation.promises import Promises
 from perdure.simulation.report import simulate
 from perdure.simulation.transport import SimTransport
 from perdure.simulation.world import World
+from perdure.simulation.worlds.ask_world import AskWorld
 from perdure.transport import Delivery, Result, Task
 from perdure.transports.local import LocalTransport
 from tests.doubles.fake_clock import FakeClock
@@ -70,6 +71,27 @@ def test_what_a_join_is_given_is_judged_by_the_join_it_fired_with() -> None:
     given = Task(run_id="r", node="j", type="task", idempotency_key="k", inputs={"a": {}})
     Promises(world).executed(given, checker.model)
     assert said == []
+
+
+def test_a_late_task_of_an_earlier_attempt_may_ask_again_and_a_later_one_may_not() -> None:
+    """Seed 10000186: a worker that was cut off went on with the first attempt after the third had been answered (V9)."""
+    said: list[str] = []
+    checks = SimpleNamespace(fail=lambda rule, message: said.append(message), answers=0)
+    world: Any = SimpleNamespace(checks=checks, rolled_back=False, _answers={})
+
+    def look(attempt: int, steps: dict[str, Any], generation: int = 1) -> int:
+        made = Task(run_id="r", node="n", type="task", idempotency_key="k", attempt=attempt, generation=generation)
+        context: Any = SimpleNamespace(_task=made, _steps=steps, idempotency_key="k")
+        AskWorld.look(world, context, {"ok": cast(Any, None)})
+        return len(said)
+
+    assert look(2, {}) == 0
+    assert look(3, {"ok": "yes"}) == 0
+    assert look(1, {}) == 0
+    assert look(4, {}) == 1
+    assert look(1, {}, generation=2) == 2
+    assert look(1, {"ok": "no"}) == 3
+    assert look(5, {"ok": "yes"}) == 3
 
 
 # -- the simulator -----------------------------------------------------------------------------------------------------

@@ -93,22 +93,26 @@ class AskWorld(World):
         super().__init__(plan, tracing=tracing)
         self.handlers = AskingHandlers(self)
         self.registry = self.handlers.registry()
-        self._answers: dict[tuple[str, str], bytes] = {}
-        """What handlers were given as the answer, by idempotency key and name."""
+        self._answers: dict[tuple[str, str], tuple[bytes, tuple[int, int]]] = {}
+        """What handlers were given as the answer, and the first attempt that was, by idempotency key and name."""
 
     def nodes_of(self, run_id: str) -> set[str]:
         """The nodes that the run began with: what a handler asks for must not depend on when it is asked."""
         return set(self.checks.checkers[run_id].model.graphs[0].nodes)
 
     def look(self, ctx: Any, asks: dict[str, Ask]) -> None:
-        """V9: what was answered stays answered, and with the same, over all attempts and generations."""
+        """V9: what was answered stays answered, and with the same, over all attempts and generations.
+
+        A task of an earlier attempt that comes late was made before the answer: it asks again, and nobody listens.
+        """
         if self.rolled_back:
             return
+        now = (ctx._task.generation, ctx._task.attempt)
         for name in asks:
             found = msgspec.json.encode(ctx._steps[name], order="deterministic") if name in ctx._steps else b""
-            before = self._answers.get((ctx.idempotency_key, name))
-            if before is not None and before != found:
+            before, since = self._answers.get((ctx.idempotency_key, name), (found, now))
+            if before != found and (found or now >= since):
                 self.checks.fail("V9", f"{ctx._task.task_id} asks for {name} again, or has another answer: {found!r}")
             if found:
-                self._answers[ctx.idempotency_key, name] = found
+                self._answers[ctx.idempotency_key, name] = (before, min(now, since))
                 self.checks.answers += 1
