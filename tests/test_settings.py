@@ -75,6 +75,8 @@ def test_defaults_are_the_documented_ones():
         "allow_unsigned_hooks": False,
         "public_url": "",
         "ui": True,
+        "mcp": False,
+        "mcp_approvals": False,
         "server_url": "",
         "api_key": "",
         "log_format": "text",
@@ -108,6 +110,7 @@ def test_every_setting_can_be_set_in_every_place(empty_folder):
     other |= {"database_url": "sqlite:///x.db", "blob_url": "file:x", "worker_dead_seconds": 60.0}
     other |= {"redis_url": "redis://x", "redis_prefix": "mine", "server_url": "http://x", "public_url": "https://x"}
     other |= {"log_format": "json", "log_level": "info", "ui": False, "allow_unsigned_hooks": True}
+    other |= {"mcp": True, "mcp_approvals": True}
     other |= {"auth": "keys", "jwt_tenant_claim": "org", "jwt_roles_claim": "groups"}
     other |= {"triggers": False}
     for name in NAMES:

@@ -135,8 +135,8 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent leaves for later runs. What has the same place is the same entry, and the first stands."""
 
     tenant: str
-    space: Literal["session", "note", "shape", "tool"]
-    """A turn of a session, a note that an agent made there, a pipeline that it ran, a tool of the registry."""
+    space: Literal["session", "note", "shape", "tool", "mcp"]
+    """A turn of a session, a note that an agent made there, a pipeline that it ran, a tool of the registry, a tool of MCP clients."""
     name: str
     """Of the session, of the pipeline's shape, of the tool."""
     place: str

@@ -198,6 +198,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ui: bool = True
     """Whether the server has the web interface at `/`."""
 
+    mcp: bool = False
+    """Whether the server offers workflows with `expose: {mcp: true}` to MCP clients, at `/mcp`. `perdure dev` does unless this says no."""
+
+    mcp_approvals: bool = False
+    """Whether an MCP client may decide approvals there, with a key that may decide them."""
+
     server_url: Annotated[str, msgspec.Meta(pattern=r"^$|^https?://\S+$")] = ""
     """The server that commands and clients work on; empty: commands work on the database."""
 

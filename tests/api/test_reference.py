@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from perdure.api import Options
 from tests.api.helpers import serving
 from tests.documents import blocks
 from tests.engine.helpers import DEADLINE
@@ -79,7 +80,7 @@ async def test_every_request_of_the_page_gives_the_answer_it_shows(tmp_path):
     names: dict[str, str] = {}
     kept: dict[str, str] = {}
     called: set[tuple[str, str]] = set()
-    async with serving(tmp_path) as server:
+    async with serving(tmp_path, options=Options(mcp=True)) as server:
         paths = server.app.state.document()["paths"]
         for request, kind, status, answer in examples():
             async with asyncio.timeout(DEADLINE):

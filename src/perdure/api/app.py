@@ -34,6 +34,7 @@ from perdure.api.routes import (
     keys,
     links,
     logs,
+    mcp,
     pictures,
     run_lists,
     run_readings,
@@ -77,6 +78,7 @@ NOUNS: tuple[Routes, ...] = (
     logs.routes,
     links.pages,
     boot.routes,
+    mcp.routes,
     system.outside,
 )
 
@@ -106,6 +108,8 @@ def create_app(
             hook_rate=settings.hook_rate,
             auth=settings.auth,
             ui=settings.ui,
+            mcp=settings.mcp,
+            mcp_approvals=settings.mcp_approvals,
         )
     site = Site(engine, options or Options(), authenticator, limiter)
     nouns = list(nouns)

@@ -63,6 +63,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries a second to one webhook."""
     ui: bool = False
     """Whether the web interface is served at `/`."""
+    mcp: bool = False
+    """Whether `/mcp` answers clients of the Model Context Protocol."""
+    mcp_approvals: bool = False
+    """Whether these may decide approvals, with a credential that may."""
 
 
 class Site:

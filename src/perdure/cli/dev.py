@@ -14,6 +14,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from perdure.cli.frame.exits import say
 from perdure.cli.frame.group import db_option, debug_option
@@ -294,6 +295,8 @@ async def _serve(
         await _apply_declared(engine, place)
     engine.listen(Happening().note)
     more = [_dev_routes()] if place.kept is not None and settings.auth == "open" else []
+    if settings.sources.get("mcp", "default") == "default":  # for assistants of the same person
+        settings = msgspec.structs.replace(settings, mcp=True)
     await serve_api(engine, settings, HOST, place.port, stop, ready, listening=place.listening, more=more)
 
 

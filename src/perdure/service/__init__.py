@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perdure.service.dead_letters import DeadLetters
     from perdure.service.events import Events
     from perdure.service.keys import Keys
+    from perdure.service.offered_tools import OfferedTools
     from perdure.service.runs.runs import Runs
     from perdure.service.saved_views import SavedViews
     from perdure.service.sessions import Sessions
@@ -133,6 +134,11 @@ class Service:
         from perdure.service.tools import Tools
 
         return Tools(self.tenancy)
+
+    def offered_tools(self, *, approvals: bool = False) -> OfferedTools:
+        from perdure.service.offered_tools import OfferedTools
+
+        return OfferedTools(self.tenancy, approvals=approvals)
 
     @cached_property
     def agent_sessions(self) -> AgentSessions:

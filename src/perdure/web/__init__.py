@@ -49,7 +49,7 @@ PAGES = (
 )
 """The addresses of screens. Each answers with the same page, whose script shows what the address means."""
 
-NEVER_PAGES = frozenset({"api", "links", "assets", "healthz", "readyz", "metrics", "openapi.json"})
+NEVER_PAGES = frozenset({"api", "links", "mcp", "assets", "healthz", "readyz", "metrics", "openapi.json"})
 """Where the first part of an address is one of these, programs ask: what is not there is told as a problem, not as a page."""
 
 POLICY = (
