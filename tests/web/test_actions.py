@@ -205,7 +205,7 @@ def waits(site):
         "event": (
             [wait_for("paid", event="order.paid", key="o 7")],
             "waits for event order.paid with the key o 7",
-            "Copy the command that sends it",
+            "Send it",
         ),
         "join": (
             [wait_for("late", signal="x"), slow, samples.value("j", 1, "late", "busy")],
@@ -233,6 +233,30 @@ def test_each_kind_of_wait_is_said_with_its_button(site, page):
         for gate in [tasks.gates.get("web-actions")]:
             if gate is not None:
                 site._loop.call_soon_threadsafe(gate.set)
+
+
+def test_an_event_that_is_waited_for_is_sent_from_the_page(site, page):
+    run = site.start(samples.definition_named("heard", wait_for("paid", event="order.heard", key="o 7")))
+    page.goto(f"{site.url}/runs/{run}")
+    page.locator(".reason").get_by_role("button", name="Send it").click()
+    asked = page.get_by_role("dialog", name="Send an event")
+    expect(asked).to_have_attribute("data-ready", "true")
+    expect(asked.get_by_label("Name")).to_have_value("order.heard")
+    asked.get_by_label("Key").fill("o 8")
+    asked.get_by_label("Payload").fill("{")
+    expect(asked.locator("footer")).to_contain_text("This is not JSON")
+    asked.get_by_label("Payload").fill('{"amount": 12}')
+    assert find_barriers(page) == []
+    asked.get_by_role("button", name="Send", exact=True).click()
+    expect(asked).to_contain_text("1 wait for it under another key.")
+    page.keyboard.press("Escape")
+    page.locator(".reason").get_by_role("button", name="Send it").click()
+    expect(asked).to_have_attribute("data-ready", "true")
+    asked.get_by_label("Payload").fill('{"amount": 12}')
+    asked.get_by_role("button", name="Send", exact=True).click()
+    expect(asked).to_contain_text("1 trigger or run listens")
+    page.keyboard.press("Escape")
+    expect(page.locator(".run-head .state")).to_have_text("completed")
 
 
 def test_a_queue_that_nobody_listens_to_is_named_with_the_command_that_ends_that(site, page):

@@ -181,3 +181,51 @@ def test_each_sees_and_decides_what_is_theirs(closed, browser):
     decide(page, "Approve", "Approve this", by="")
     expect(page.locator(".said")).to_contain_text("decided: pay runs now")
     context.close()
+
+
+def test_several_of_one_node_are_decided_one_by_one_with_what_became_of_each(site, page, watch):
+    watch.allowed.append("409")
+    runs = [site.start(asking("tips", approvers=["ann"])) for _ in range(3)]
+    other = site.start(asking("wages", approvers=["ann"]))
+    page.goto(f"{site.url}/approvals")
+    expect(page.get_by_role("link", name="Pay for tips?")).to_have_count(3)
+    page.get_by_role("button", name="Decide several").click()
+    verbs = page.get_by_role("toolbar", name="Decide several")
+    expect(verbs.get_by_role("button", name="Approve")).to_have_attribute("aria-disabled", "true")
+    boxes = page.get_by_role("checkbox", name="Choose Pay for tips?")
+    for box in boxes.all():
+        box.check()
+    expect(page.get_by_role("checkbox", name="Choose Pay for wages?")).to_be_disabled()  # another node
+    assert find_barriers(page) == []
+    verbs.get_by_role("button", name="Approve").click()
+    asked = sheet(page, "Approve 3 approvals")
+    asked.get_by_label("decide as").fill("ann")
+    site.post(f"/approvals/{runs[1]}:ask:1/decide", {"decision": "reject", "approver": "ann"})
+    assert find_barriers(page) == []
+    asked.get_by_role("button", name="Approve", exact=True).click()
+    expect(asked).to_contain_text("2 decided, 1 refused.")
+    expect(asked.get_by_role("listitem").filter(has_text="failed")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Pay for tips?")).to_have_count(0)
+    found = [site.get(f"/approvals/{run}:ask:1")["decision"] for run in runs]
+    assert found == ["approve", "reject", "approve"]
+    assert site.get(f"/approvals/{other}:ask:1")["state"] == "pending"
+
+
+def test_links_to_decide_are_made_once_and_one_of_them_decides(site, page):
+    run = site.start(asking("flowers", approvers=["ann"]))
+    page.goto(f"{site.url}/approvals/{run}:ask:1")
+    page.get_by_role("button", name="Links to decide").click()
+    asked = sheet(page, "Links by which one person decides")
+    expect(asked.get_by_label("Who decides by them")).to_have_value("ann")
+    assert find_barriers(page) == []
+    asked.get_by_role("button", name="Make links").click()
+    expect(asked).to_contain_text("They are shown once.")
+    link = asked.locator("code.key").first.inner_text()
+    assert re.search("/links/", link)
+    assert find_barriers(page) == []
+    page.keyboard.press("Escape")
+    page.goto(link)
+    page.get_by_role("button").first.click()
+    found = site.get(f"/approvals/{run}:ask:1")
+    assert (found["decision"], found["decided_by"]) == ("approve", "ann")

@@ -31,6 +31,9 @@ def test_one_is_requeued_with_another_config_and_the_run_goes_on(site, page):
     page.get_by_role("link", name="charge").click()
     page.get_by_role("link", name=run).click()
     expect(page.get_by_role("heading", name="charge")).to_be_visible()
+    page.get_by_text("Run so far").click()
+    expect(page.get_by_role("img", name="Run so far")).to_have_js_property("complete", True)
+    expect(page.get_by_role("img", name="Run so far")).not_to_have_js_property("naturalWidth", 0)
     assert find_barriers(page) == []
     page.get_by_role("button", name="Requeue").click()
     asked = sheet(page, "Requeue this dead letter")

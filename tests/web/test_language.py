@@ -57,6 +57,7 @@ def runs(site):
 SCREENS = (
     *("home", "runs-filtered", "runs-none", "run-graph", "run-drawer", "run-timeline", "run-values", "workflows"),
     *("workflow-versions", "workflow-start", "triggers", "trigger", "workers", "keys", "audit", "settings", "welcome"),
+    *("agents", "assets", "costs", "budgets", "run-costs"),
 )
 
 

@@ -73,6 +73,21 @@ def test_a_token_opens_a_session_and_a_revoked_key_ends_its_own(site, page, watc
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
+def test_the_end_of_a_session_is_told_a_minute_before(site, page, watch, run, key):
+    watch.allowed.append("401")
+    soon = site.post("/keys", {"name": "short", "roles": ["viewer"], "expires_seconds": 50})
+    page.goto(f"{site.url}/runs/{run}")
+    log_in(page, soon["key"])
+    banner = page.locator(".banner")
+    expect(banner).to_contain_text("Your session ends at")
+    expect(banner.get_by_role("link", name="Log in again")).to_have_attribute("href", f"/login?next=%2Fruns%2F{run}")
+    assert find_barriers(page) == []
+    page.get_by_role("button", name="Log out").click()
+    log_in(page, key["key"])
+    expect(page.locator(".who")).to_contain_text("browser")
+    expect(page.locator(".banner")).to_have_count(0)
+
+
 @pytest.mark.parametrize(
     "next_", ["//evil.example/", "/\\evil.example", "https://evil.example/", "javascript:alert(1)", "/\t/evil.example"]
 )

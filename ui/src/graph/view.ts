@@ -41,7 +41,8 @@ export class GraphView {
   #x = 0;
   #y = 0;
   #frame = 0;
-  #touched = false;
+  /** Whether somebody has moved it. */
+  isMoved = false;
   readonly #motion = new Motion();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #lively = false;
@@ -71,7 +72,7 @@ export class GraphView {
     }
     for (const wire of drawing.wires) this.#wires.add(wire, boundsOf(wire));
     this.#map.show(drawing);
-    if (!this.#touched) this.fit();
+    if (!this.isMoved) this.fit();
     this.redraw();
   }
 
@@ -104,7 +105,7 @@ export class GraphView {
     const { clientWidth, clientHeight } = this.#canvas;
     this.#canvas.width = Math.max(1, Math.round(clientWidth * ratio));
     this.#canvas.height = Math.max(1, Math.round(clientHeight * ratio));
-    if (!this.#touched) this.fit();
+    if (!this.isMoved) this.fit();
     this.redraw();
   }
 
@@ -125,7 +126,7 @@ export class GraphView {
     this.#scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, fitting));
     this.#x = (clientWidth - width * this.#scale) / 2 - x * this.#scale;
     this.#y = Math.max(12, (clientHeight - height * this.#scale) / 2) - y * this.#scale;
-    this.#touched = false;
+    this.isMoved = false;
     this.redraw();
   }
 
@@ -187,7 +188,7 @@ export class GraphView {
     this.#x = x - (x - this.#x) * real;
     this.#y = y - (y - this.#y) * real;
     this.#scale = next;
-    this.#touched = true;
+    this.isMoved = true;
     this.redraw();
   }
 
@@ -198,7 +199,7 @@ export class GraphView {
   pan(x: number, y: number): void {
     this.#x += x;
     this.#y += y;
-    this.#touched = true;
+    this.isMoved = true;
     this.redraw();
   }
 
@@ -215,7 +216,7 @@ export class GraphView {
     this.#scale = scale;
     this.#x = clientWidth / 2 - (box.place.x + box.place.width / 2) * scale;
     this.#y = clientHeight / 2 - (box.place.y + box.place.height / 2) * scale;
-    this.#touched = true;
+    this.isMoved = true;
     this.redraw();
   }
 
@@ -298,7 +299,7 @@ export class GraphView {
     if (!wanted) return false;
     this.#x = this.#canvas.clientWidth / 2 - wanted.x * this.#scale;
     this.#y = this.#canvas.clientHeight / 2 - wanted.y * this.#scale;
-    this.#touched = true;
+    this.isMoved = true;
     this.redraw();
     return true;
   }

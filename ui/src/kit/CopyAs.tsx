@@ -5,12 +5,12 @@ import { words } from "../words/actions.ts";
 import { CopyButton } from "./basics.tsx";
 import { asCommand, asCurl, asPython, type Doing } from "./commands.ts";
 
-export function CopyAs({ doing }: { doing: Doing }) {
+export function CopyAs({ doing, title = words.copyAs.title }: { doing: Doing; title?: string }) {
   const server = location.origin + base;
   const closed = boot.value !== undefined && boot.value.auth !== "open";
   return (
     <details class="copy-as">
-      <summary>{words.copyAs.title}</summary>
+      <summary>{title}</summary>
       <dl>
         {doing.command && <Line name={words.copyAs.command} text={asCommand(doing, server)} />}
         <Line name={words.copyAs.curl} text={asCurl(doing, server, closed)} />

@@ -4,6 +4,8 @@ import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { Exact, print } from "../api/exact.ts";
 import { number, words } from "../words/en.ts";
+import { AssetValue } from "./Asset.tsx";
+import { assetOf } from "./assets.ts";
 import { CopyButton, Foreign } from "./basics.tsx";
 import { holds, type Path, pointerOf, templateOf } from "./paths.ts";
 import { cut, safeHref } from "./text.ts";
@@ -88,6 +90,8 @@ function Value({ value, depth, path, name }: ValueGiven) {
   if (typeof value === "number") return <span class="j-number">{String(value)}</span>;
   if (typeof value === "boolean") return <span class="j-bool">{String(value)}</span>;
   if (typeof value !== "object") return null;
+  const asset = assetOf(value);
+  if (asset) return <AssetValue asset={asset} path={path} />;
   return <Branch value={value} depth={depth} path={path} name={name} />;
 }
 

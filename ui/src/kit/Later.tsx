@@ -1,4 +1,5 @@
-// A part of a screen that is loaded when it is first shown: the file is asked for once, and kept.
+// A part of a screen that is loaded when it is first shown: the file is asked for once, and kept. A quiet one has no place of its own
+// on the screen, such as a sheet: nothing stands there before it comes.
 import { useSignal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
@@ -7,6 +8,7 @@ import { Problem } from "./problem.tsx";
 
 export function later<Props extends object>(
   load: () => Promise<{ default: ComponentType<Props> }>,
+  quiet = false,
 ): ComponentType<Props> {
   let kept: ComponentType<Props> | undefined;
   return function Later(given: Props) {
@@ -26,6 +28,7 @@ export function later<Props extends object>(
     }, []);
     const Found = found.value;
     if (Found) return <Found {...given} />;
-    return error.value === undefined ? <Loading /> : <Problem error={error.value} onRetry={() => location.reload()} />;
+    if (error.value === undefined) return quiet ? null : <Loading />;
+    return <Problem error={error.value} onRetry={() => location.reload()} />;
   };
 }

@@ -18,7 +18,7 @@ export function quote(text: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A value as Python writes it. */
+/** A value as Python writes it. A map is a dict whose keys are no texts. */
 export function toPython(value: unknown): string {
   if (value instanceof Exact) return value.text;
   if (value === null || value === undefined) return "None";
@@ -27,6 +27,7 @@ export function toPython(value: unknown): string {
   if (typeof value === "string") return pythonText(value);
   if (typeof value !== "object") return String(value);
   if (Array.isArray(value)) return `[${value.map(toPython).join(", ")}]`;
+  if (value instanceof Map) return `{${[...value].map((pair) => pair.map(toPython).join(": ")).join(", ")}}`;
   return `{${Object.entries(value)
     .filter(([, one]) => one !== undefined)
     .map(([name, one]) => `${pythonText(name)}: ${toPython(one)}`)

@@ -24,6 +24,11 @@ const GROUPS: Readonly<Record<string, Group>> = {
   cancelled: "stopped",
   cancelling: "stopped",
   handed_back: "stopped",
+  // What a guard decides about a call.
+  allow: "good",
+  ask: "waits",
+  deny: "bad",
+  invalid: "bad",
 };
 
 export const groupOf = (state: string): Group => GROUPS[state] ?? "none";

@@ -10,6 +10,7 @@ import { go, href, place } from "../router.ts";
 import { number, words } from "../words/en.ts";
 import { boot, staleBuild } from "./boot.ts";
 import "./density.ts";
+import { endsAt, watchEnd } from "./ending.ts";
 import { keepLetters, letters, onKeys } from "./keys.ts";
 import { me, readMe } from "./me.ts";
 import { watchHidden } from "./notices.ts";
@@ -25,6 +26,10 @@ const APPROVALS =
   "M5.500 8.500l2 2 4-4.500M3 2.500h10a.5.5 0 0 1 .5.5v10a.5.5 0 0 1-.5.5H3a.5.5 0 0 1-.5-.5V3a.5.5 0 0 1 .5-.5";
 const WORKERS = "M2.500 3.500h11v4h-11zM2.500 9.500h11v4h-11zM5 5.500h.1M5 11.500h.1";
 const TRIGGERS = "M9 2L3.500 9h4L7 14l5.500-7h-4z";
+const AGENTS = "M5 5.500h6a2 2 0 0 1 2 2v3a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2v-3a2 2 0 0 1 2-2M8 2.500v3M6 9h.1M10 9h.1";
+const ASSETS = "M4 2.500h5l3 3v8H4zM9 2.500v3h3";
+const COSTS =
+  "M8 2.500a5.500 5.500 0 1 0 0 11 5.500 5.500 0 1 0 0-11M8 5v6M9.800 6.300C9 5.700 6.400 5.600 6.400 7s3.300.7 3.300 2.100-2.700 1.300-3.500.6";
 const ADMIN = "M8 2l5 2v4c0 3-2 5-5 6-3-1-5-3-5-6V4z";
 const SETTINGS = "M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6M10 3.500v3M6 9.500v3";
 const SEARCH = "M7 2.500a4.500 4.500 0 1 0 0 9 4.500 4.500 0 1 0 0-9M10.500 10.500l3 3";
@@ -134,6 +139,11 @@ export function Shell({ children }: { children: ComponentChildren }) {
   );
 }
 
+const BEHIND = [
+  ...["/dead-letters", "/workers", "/queues", "/triggers", "/schedules"],
+  ...["/agents", "/assets", "/costs", "/admin", "/settings"],
+];
+
 /** The screens that a phone has no room for in one line: they open above it. Elsewhere they stand with the others. */
 function More({ onHelp }: { onHelp: () => void }) {
   const open = useSignal(false);
@@ -155,9 +165,7 @@ function More({ onHelp }: { onHelp: () => void }) {
     };
   }, [open.value]);
   const letters = overview.value?.dead_letters;
-  const isHere = ["/dead-letters", "/workers", "/queues", "/triggers", "/schedules", "/admin", "/settings"].some(
-    (one) => where === one || where.startsWith(`${one}/`),
-  );
+  const isHere = BEHIND.some((one) => where === one || where.startsWith(`${one}/`));
   return (
     <div class="more">
       <button
@@ -174,6 +182,9 @@ function More({ onHelp }: { onHelp: () => void }) {
         <Rail path="/dead-letters" icon={LETTERS} label={words.nav.letters} count={letters} />
         <Rail path="/workers" also="/queues" icon={WORKERS} label={words.nav.workers} />
         <Rail path="/triggers" also="/schedules" icon={TRIGGERS} label={words.nav.triggers} />
+        <Rail path="/agents" icon={AGENTS} label={words.nav.agents} />
+        <Rail path="/assets" icon={ASSETS} label={words.nav.assets} />
+        <Rail path="/costs" icon={COSTS} label={words.nav.costs} />
         <Rail path="/admin/keys" also="/admin" icon={ADMIN} label={words.nav.admin} />
         <Rail path="/settings" icon={SETTINGS} label={words.nav.settings} />
         <button type="button" class="more-help" onClick={onHelp}>
@@ -281,6 +292,14 @@ function Banners() {
           {words.silent(shownTime(since, zone.value, since), nextTry.value)}
         </p>
       )}
+      {endsAt.value !== undefined && (
+        <p class="banner" data-group="waits">
+          {words.login.ends(shownTime(endsAt.value, zone.value, endsAt.value))}{" "}
+          <a class="button" href={href("/login", { next: place.value.path })}>
+            {words.login.again}
+          </a>
+        </p>
+      )}
       {staleBuild.value && (
         <p class="banner" data-group="busy">
           {words.newVersion}{" "}
@@ -297,7 +316,7 @@ function Who() {
   const mode = boot.value?.auth;
   useEffect(() => {
     if (mode === undefined || mode === "open" || place.peek().path === "/login") return;
-    void readMe();
+    void readMe().then(watchEnd);
   }, [mode]);
   if (mode === "open") return <span class="who">{words.top.local}</span>;
   if (!me.value) return null;

@@ -1,23 +1,13 @@
 // What can be found by a text: screens, actions, what is on the screen, and what the server knows.
-import { signal } from "@preact/signals";
 import { call } from "../api/call.ts";
 import { keepZone, zone } from "../kit/time.ts";
 import { go, href } from "../router.ts";
 import { titleIn } from "../screens/approvals/title.ts";
 import { operators } from "../words/operators.ts";
+import { type Finding, onScreen } from "./onscreen.ts";
 import { keepTheme } from "./theme.ts";
 
-export interface Finding {
-  readonly kind: keyof typeof operators.search.kinds;
-  readonly label: string;
-  readonly more?: string;
-  /** A place to go to, or something to do. */
-  readonly to?: string;
-  readonly act?: () => void;
-}
-
-/** What the screen that is shown offers besides: the nodes of a run, for one. */
-export const onScreen = signal<readonly Finding[]>([]);
+export type { Finding } from "./onscreen.ts";
 
 const KEEP = "recent";
 const MOST = 8;

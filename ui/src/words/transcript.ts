@@ -1,7 +1,6 @@
 // The texts of what a model was told, said and called.
 import { many, number } from "./en.ts";
-
-const money = new Intl.NumberFormat("en", { style: "currency", currency: "USD", maximumSignificantDigits: 3 });
+import { dollars } from "./money.ts";
 
 export const transcript = {
   title: "Transcript",
@@ -13,8 +12,7 @@ export const transcript = {
   turn: (turn: number) => `Turn ${number(turn)}`,
   took: (seconds: string) => `in ${seconds}`,
   tokens: (input: number, output: number) => `${number(input)} tokens in, ${number(output)} out`,
-  cost: (usd: number, priced: boolean) =>
-    priced ? money.format(usd) : `${money.format(usd)} and more: a price is missing`,
+  cost: (usd: number, priced: boolean) => (priced ? dollars(usd) : `${dollars(usd)} and more: a price is missing`),
   asking: "The model is asked now",
   arguments: "Arguments",
   changed: "Arguments as a person changed them",

@@ -99,6 +99,7 @@ export const words = {
     move: "Move",
     save: "Save",
     back: "Roll back",
+    copyBack: "Copy the roll back as command, curl or Python",
     backHint: "There is nothing before this.",
     fresh: "New alias",
     name: "Name of the alias",

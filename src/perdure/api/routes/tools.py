@@ -67,13 +67,13 @@ async def list_agent_sessions(call: Call, query: FindSessions) -> Any:
     return await call.service.agent_sessions.list(key=query.key or None, limit=query.limit, cursor=query.cursor).first()
 
 
-@routes.get("/agent-sessions/{workflow}/{node}/{key}", Permission.RUNS_READ, s.AgentSessionDetails)
+@routes.get("/agent-sessions/{workflow}/{node}/{key:path}", Permission.RUNS_READ, s.AgentSessionDetails)
 async def get_agent_session(call: Call) -> Any:
     """Get what a session knows: its newest turns and its notes."""
     return await call.service.agent_sessions.get(call.path("workflow"), call.path("node"), call.path("key"))
 
 
-@routes.delete("/agent-sessions/{workflow}/{node}/{key}", Permission.RUNS_OPERATE, s.AgentSessionDeleted)
+@routes.delete("/agent-sessions/{workflow}/{node}/{key:path}", Permission.RUNS_OPERATE, s.AgentSessionDeleted)
 async def delete_agent_session(call: Call) -> Any:
     """Forget a session of an agent. Runs that have begun know what they were told."""
     return await call.service.agent_sessions.delete(call.path("workflow"), call.path("node"), call.path("key"))

@@ -3,6 +3,8 @@ import { useSignal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { CopyButton, Dialog, Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
+import { CopyAs } from "../../kit/CopyAs.tsx";
+import type { Doing } from "../../kit/commands.ts";
 import { Problem } from "../../kit/problem.tsx";
 import { lacks } from "../../shell/me.ts";
 import { operators } from "../../words/operators.ts";
@@ -214,6 +216,7 @@ function Create({ why, onMade }: { why: string | undefined; onMade: (key: Schema
           </select>
         </label>
         {error.value !== undefined && <Problem error={error.value} />}
+        <CopyAs doing={createDoing(name.value.trim(), roles.value, scopes.value, days.value)} />
         <p class="buttons">
           <button class="main" disabled={why !== undefined || busy.value || roles.value.length === 0} type="submit">
             {text.create}
@@ -223,6 +226,20 @@ function Create({ why, onMade }: { why: string | undefined; onMade: (key: Schema
       </form>
     </details>
   );
+}
+
+export function createDoing(name: string, roles: readonly string[], scopes: readonly string[], days: string): Doing {
+  const expires_seconds = days ? Number(days) * 86_400 : undefined;
+  const each = (flag: string, all: readonly string[]) => all.flatMap((one) => [flag, one]);
+  const ends = days ? ["--expires-days", days] : [];
+  const given = { scopes: scopes.length > 0 ? scopes : undefined, expires_seconds };
+  return {
+    command: ["keys", "create", name, ...each("--role", roles), ...each("--scope", scopes), ...ends],
+    method: "POST",
+    path: "/api/v1/keys",
+    body: { name, roles, ...given },
+    python: ["keys.create", [name, roles], given],
+  };
 }
 
 function Issued({ issued, onKept }: { issued: Schemas["IssuedKey"]; onKept: () => void }) {
@@ -259,6 +276,14 @@ function Revoke({ shown, onClose }: { shown: Key; onClose: () => void }) {
   return (
     <Dialog title={text.revokeTitle(shown.name)} onClose={onClose}>
       <p>{text.revokeText}</p>
+      <CopyAs
+        doing={{
+          command: ["keys", "revoke", shown.key_id],
+          method: "DELETE",
+          path: `/api/v1/keys/${encodeURIComponent(shown.key_id)}`,
+          python: ["keys.revoke", [shown.key_id], {}],
+        }}
+      />
       {error.value !== undefined && <Problem error={error.value} />}
       <p class="buttons">
         <button type="button" class="main danger" onClick={revoke}>

@@ -1,5 +1,5 @@
 // Approvals: what waits for a person on one side, one of them with all that it is about on the other. On a phone one at a time.
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { call, now, type Schemas } from "../../api/call.ts";
 import { pulse, useLoad } from "../../api/load.ts";
@@ -13,9 +13,10 @@ import { nextTry } from "../../shell/Shell.tsx";
 import { words as general } from "../../words/en.ts";
 import { words } from "../../words/people.ts";
 import { Detail } from "./Detail.tsx";
+import { SeveralSheet } from "./SeveralSheet.tsx";
 import { shownLine, titleIn } from "./title.ts";
 
-type Approval = Schemas["Approval"];
+export type Approval = Schemas["Approval"];
 
 const POLL_SECONDS = 5;
 const PAGE = 100;
@@ -61,6 +62,7 @@ export default function Approvals({ names }: { names: Readonly<Record<string, st
     return () => polling.stop();
   }, []);
   const { items } = shown.current;
+  const several = useSeveral(items);
   const isRead = shown.current.key === key;
   const at = items.findIndex((one) => one.approval_id === chosen);
   const open = (index: number) => {
@@ -78,11 +80,18 @@ export default function Approvals({ names }: { names: Readonly<Record<string, st
           </p>
         </header>
         <Filters state={state} mine={mine} workflow={workflow} />
+        {state === "pending" && <Verbs several={several} onDone={loaded.reload} />}
         {isRead && items.length > 0 ? (
           <>
             <ul class="approval-cards" aria-label={text.list}>
               {items.map((one) => (
-                <Card key={one.approval_id} approval={one} chosen={one.approval_id === chosen} query={query} />
+                <Card
+                  key={one.approval_id}
+                  approval={one}
+                  chosen={one.approval_id === chosen}
+                  query={query}
+                  several={several}
+                />
               ))}
             </ul>
             {shown.current.more && (
@@ -114,6 +123,68 @@ export default function Approvals({ names }: { names: Readonly<Record<string, st
         )}
       </div>
     </section>
+  );
+}
+
+interface Several {
+  /** Undefined: nobody asked to decide several at once. */
+  readonly picked: Signal<ReadonlySet<string> | undefined>;
+  readonly chosen: readonly Approval[];
+  readonly fits: (one: Approval) => boolean;
+}
+
+const nodeOf = (one: Approval): string => `${one.workflow} ${one.node}`;
+
+/** Those that are picked are of one node: what is decided about them means the same. */
+function useSeveral(items: readonly Approval[]): Several {
+  const picked = useSignal<ReadonlySet<string> | undefined>(undefined);
+  const chosen = items.filter((one) => picked.value?.has(one.approval_id));
+  const first = chosen[0];
+  const fits = (one: Approval) =>
+    one.state === "pending" && one.can_decide !== false && (!first || nodeOf(first) === nodeOf(one));
+  return { picked, chosen, fits };
+}
+
+function Verbs({ several, onDone }: { several: Several; onDone: () => void }) {
+  const text = words.approvals.several;
+  const { picked, chosen } = several;
+  const deciding = useSignal<"approve" | "reject" | undefined>(undefined);
+  if (!picked.value)
+    return (
+      <button type="button" class="quiet start" onClick={() => (picked.value = new Set())}>
+        {text.begin}
+      </button>
+    );
+  const off = chosen.length === 0 ? text.needs : undefined;
+  const ask = (what: "approve" | "reject") => () => {
+    if (off === undefined) deciding.value = what;
+  };
+  return (
+    <div class="bar" role="toolbar" aria-label={text.begin}>
+      <span class="soft number" role="status">
+        {chosen.length > 0 ? text.chosen(chosen.length) : text.needs}
+      </span>
+      <button type="button" aria-disabled={off !== undefined} title={off} onClick={ask("approve")}>
+        {words.approvals.approve}
+      </button>
+      <button type="button" aria-disabled={off !== undefined} title={off} onClick={ask("reject")}>
+        {words.approvals.reject}
+      </button>
+      <button type="button" class="quiet" onClick={() => (picked.value = undefined)}>
+        {general.cancel}
+      </button>
+      {deciding.value && (
+        <SeveralSheet
+          chosen={chosen}
+          decision={deciding.value}
+          onClose={() => {
+            deciding.value = undefined;
+            picked.value = undefined;
+            onDone();
+          }}
+        />
+      )}
+    </div>
   );
 }
 
@@ -157,12 +228,40 @@ function Filters({ state, mine, workflow }: { state: "pending" | "decided"; mine
   );
 }
 
-function Card({ approval, chosen, query }: { approval: Approval; chosen: boolean; query: URLSearchParams }) {
+interface OneCard {
+  readonly approval: Approval;
+  readonly chosen: boolean;
+  readonly query: URLSearchParams;
+  readonly several: Several;
+}
+
+function Pick({ approval, several: { picked, fits } }: { approval: Approval; several: Several }) {
+  const text = words.approvals;
+  const id = approval.approval_id;
+  if (!picked.value) return null;
+  const toggle = () => {
+    const next = new Set(picked.peek());
+    if (!next.delete(id)) next.add(id);
+    picked.value = next;
+  };
+  return (
+    <input
+      type="checkbox"
+      aria-label={text.several.pick(titleIn(approval.shown) ?? text.noTitle(approval.node))}
+      checked={picked.value.has(id)}
+      disabled={!fits(approval)}
+      onChange={toggle}
+    />
+  );
+}
+
+function Card({ approval, chosen, query, several }: OneCard) {
   const text = words.approvals;
   const over = approval.expires_at !== null && (ticks.value && now()) > approval.expires_at;
   const line = shownLine(approval.shown);
   return (
-    <li>
+    <li class={several.picked.value ? "picking" : undefined}>
+      <Pick approval={approval} several={several} />
       <a class="approval" href={to(approval.approval_id, query)} aria-current={chosen ? "true" : undefined}>
         <strong>
           <Foreign text={cut(titleIn(approval.shown) ?? text.noTitle(approval.node), 120)} />

@@ -18,6 +18,7 @@ import { words } from "../../words/people.ts";
 import { approvals } from "./Approvals.tsx";
 import { DecideSheet, type Deciding } from "./DecideSheet.tsx";
 import { firstValue } from "./first.ts";
+import { LinksSheet } from "./LinksSheet.tsx";
 import { besideTitle, titleIn } from "./title.ts";
 
 export type Details = Schemas["ApprovalDetails"];
@@ -76,6 +77,7 @@ function Shown({ approval, next, onDone }: { approval: Details; next: string | u
   const title = useRef<HTMLHeadingElement>(null);
   const deciding = useSignal<Deciding | undefined>(undefined);
   const said = useSignal("");
+  const linking = useSignal(false);
   const withForm = isForm(approval.form);
   const subject = subjectOf(approval.shown);
   const draft = useSignal<unknown>(
@@ -176,6 +178,14 @@ function Shown({ approval, next, onDone }: { approval: Details; next: string | u
           loading="lazy"
         />
       </details>
+      {pending && lacks("keys:admin", "approvals:decide") === undefined && (
+        <p>
+          <button type="button" onClick={() => (linking.value = true)}>
+            {text.links.make}
+          </button>
+        </p>
+      )}
+      {linking.value && <LinksSheet approval={approval} onClose={() => (linking.value = false)} />}
       {pending && (
         <footer class="decide">
           {off !== undefined && <p class="why-not grow">{off}</p>}

@@ -4,6 +4,8 @@ import { useEffect, useMemo } from "preact/hooks";
 import { call, Refused, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Dialog, Foreign, Loading } from "../../kit/basics.tsx";
+import { CopyAs } from "../../kit/CopyAs.tsx";
+import type { Doing } from "../../kit/commands.ts";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { go, href, place } from "../../router.ts";
@@ -252,6 +254,7 @@ function Saving({ session, name, onClose, onConflict }: SavingGiven) {
           />
         </label>
         {error.value !== undefined && <Problem error={error.value} />}
+        <CopyAs doing={name === undefined ? pushDoing(session) : patchDoing(name, session, reason.value)} />
         <p>
           <button type="submit" class="primary" disabled={busy.value || (name !== undefined && !changes)}>
             {words.save}
@@ -260,6 +263,28 @@ function Saving({ session, name, onClose, onConflict }: SavingGiven) {
       </form>
     </Dialog>
   );
+}
+
+/** A new workflow is sent as a whole. The command line takes a file, which the browser has not. */
+function pushDoing(session: Session): Doing {
+  const definition = session.definition.peek() ?? {};
+  return {
+    method: "POST",
+    path: "/api/v1/workflows",
+    body: definition,
+    python: ["workflows.register", [definition], {}],
+  };
+}
+
+function patchDoing(name: string, session: Session, reason: string): Doing {
+  const patch = session.patch.peek() ?? [];
+  const given = { base_version: session.base.peek().version, reason: reason || undefined };
+  return {
+    method: "POST",
+    path: `/api/v1/workflows/${encodeURIComponent(name)}/patch`,
+    body: { patch, ...given },
+    python: ["workflows.patch", [name, patch], given],
+  };
 }
 
 const isConflict = (error: unknown): boolean => error instanceof Refused && error.problem.status === 409;

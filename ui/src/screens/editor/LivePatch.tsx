@@ -3,6 +3,8 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading } from "../../kit/basics.tsx";
+import { CopyAs } from "../../kit/CopyAs.tsx";
+import type { Doing } from "../../kit/commands.ts";
 import { Problem } from "../../kit/problem.tsx";
 import { go, href } from "../../router.ts";
 import { lacks, readMe } from "../../shell/me.ts";
@@ -114,6 +116,7 @@ function Panel({ runId, session, proof }: { runId: string; session: Session; pro
         />
       </label>
       {error.value !== undefined && <Problem error={error.value} />}
+      {!idle && <CopyAs doing={patchDoing(runId, session.patch.value ?? [], reason.value)} />}
       <p>
         <button
           type="submit"
@@ -126,6 +129,15 @@ function Panel({ runId, session, proof }: { runId: string; session: Session; pro
       </p>
     </form>
   );
+}
+
+function patchDoing(runId: string, patch: readonly unknown[], reason: string): Doing {
+  return {
+    method: "POST",
+    path: `/api/v1/runs/${encodeURIComponent(runId)}/patch`,
+    body: { patch, reason: reason || undefined },
+    python: ["runs.patch", [runId, patch], { reason: reason || undefined }],
+  };
 }
 
 function Verdict({ proven: { result, seq } }: { proven: Proven }) {

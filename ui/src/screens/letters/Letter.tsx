@@ -1,6 +1,6 @@
 // One dead letter: its error, what was tried, what it was given, and the two ways out.
 import { useSignal } from "@preact/signals";
-import { call } from "../../api/call.ts";
+import { addressOf, call } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
@@ -108,6 +108,14 @@ export function Letter({ id }: { id: string }) {
             </section>
           </>
         )}
+        <details class="run-so-far">
+          <summary>{words.approvals.run}</summary>
+          <img
+            src={addressOf("GET /api/v1/runs/{run_id}/graph.svg", { path: { run_id: letter.run_id } })}
+            alt={words.approvals.run}
+            loading="lazy"
+          />
+        </details>
       </article>
       {repair.value && (
         <OneSheet

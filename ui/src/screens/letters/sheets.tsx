@@ -212,8 +212,20 @@ export function ManySheet({ repair, about, onClose }: { repair: Repair; about: A
         </p>
       )}
       {repair === "discard" && !found && <Ways as={as.value} onChoose={(next) => (as.value = next)} />}
+      {!found && count !== undefined && <CopyAs doing={manyDoing(repair, about, as.value, count)} />}
     </Sheet>
   );
+}
+
+export function manyDoing(repair: Repair, { workflow, node, code }: About, as: As, expected: number): Doing {
+  const which = { workflow: workflow ?? undefined, node, code: code ?? undefined, expected };
+  const isDiscard = repair === "discard";
+  return {
+    method: "POST",
+    path: `/api/v1/dead-letters/${repair}`,
+    body: isDiscard ? { ...which, as } : which,
+    python: [`dead_letters.${repair}_many`, [], isDiscard ? { ...which, as_: as } : which],
+  };
 }
 
 function change(

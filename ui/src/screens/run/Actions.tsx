@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { addressOf, call } from "../../api/call.ts";
+import { addressOf, call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
@@ -137,9 +137,9 @@ function Menu({ store, off, onClose, onChoose }: MenuProps) {
       ) : (
         // What can be done now stands first.
         ORDER.toSorted(
-          (one, other) => Number(Boolean(actions[one]?.why_not)) - Number(Boolean(actions[other]?.why_not)),
+          (one, other) => Number(Boolean(refusal(actions[one]))) - Number(Boolean(refusal(actions[other]))),
         ).map((name) => {
-          const why = off ?? actions[name]?.why_not ?? undefined;
+          const why = off ?? refusal(actions[name]);
           return (
             <button
               key={name}
@@ -158,6 +158,11 @@ function Menu({ store, off, onClose, onChoose }: MenuProps) {
       <Ways store={store} />
     </div>
   );
+}
+
+/** Why it cannot be done. A run whose budget is used up is asked for a larger one when it is resumed. */
+function refusal(found: Schemas["Preview"] | undefined): string | undefined {
+  return found?.code === "budget_exhausted" ? undefined : (found?.why_not ?? undefined);
 }
 
 /** What changes nothing: the run on paper, as a file, and beside the one it was made from. */

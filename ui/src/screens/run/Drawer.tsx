@@ -89,7 +89,7 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
         )}
       </p>
       <Visits store={store} node={node} visits={found.visits} />
-      <NodeActions store={store} node={node} />
+      <NodeActions store={store} node={node} found={found} />
       {found.progress !== undefined && (
         <section>
           <h3>{text.progress}</h3>

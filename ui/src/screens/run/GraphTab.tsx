@@ -75,6 +75,13 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
     const begin = firstActive(store) ?? ids[0];
     if (begin !== undefined && ids.length <= MOST_READ) made.reveal(begin);
   }, [isDrawn]);
+  const isKnown = drawing !== undefined && store.nodes.value.size >= ids.length;
+  useEffect(() => {
+    const made = view.current;
+    if (!made || !isKnown || made.isMoved || node || drawing.boxes.length <= MOST_WHOLE) return;
+    const begin = firstActive(store);
+    if (begin !== undefined) made.reveal(begin);
+  }, [isKnown]);
   const find = useRef<HTMLInputElement>(null);
   useLayoutEffect(
     () =>
@@ -185,6 +192,8 @@ export function GraphTab({ store, node }: { store: RunStore; node: string }) {
 const NARROW = 520;
 /** Larger graphs are looked at as a whole first, on a phone too. */
 const MOST_READ = 200;
+/** Of a larger one nothing is read as a whole: it begins at what is active or failed. */
+const MOST_WHOLE = 3000;
 const ACTIVE = ["running", "queued", "retrying", "waiting", "parked", "failed"];
 
 /** The node that the run is at: what is executed before what waits. */

@@ -1,8 +1,9 @@
 // A value that is too large to be sent with the page, looked through one level at a time.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { addressOf, call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
+import { Given } from "../../kit/Asset.tsx";
 import { CopyButton, Foreign, Loading } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
@@ -105,7 +106,14 @@ function Large({ where, size }: { where: Held["where"]; size: number }) {
 export function Stored({ value, where }: { value: unknown; where: Whereabouts }) {
   const open = useSignal(false);
   const stored = storedRef(value);
-  if (!stored) return <Json value={value} copy name={where.of === "outputs" ? undefined : (where.node ?? where.of)} />;
+  const { runId, node, of } = where;
+  const giver = useMemo(() => (of === "output" && node ? { runId, node } : undefined), [runId, node, of]);
+  if (!stored)
+    return (
+      <Given.Provider value={giver}>
+        <Json value={value} copy name={of === "outputs" ? undefined : (node ?? of)} />
+      </Given.Provider>
+    );
   return (
     <div class="stored">
       {stored.preview && !open.value && (

@@ -1,14 +1,18 @@
 // The line below the title: what the run stands still for, the first that holds, with the button that does something about it.
+import { useSignal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { CopyButton, Foreign, Moment } from "../../kit/basics.tsx";
 import { quote } from "../../kit/commands.ts";
+import { later } from "../../kit/Later.tsx";
 import { change, href } from "../../router.ts";
 import { lacks } from "../../shell/me.ts";
 import { words as actions } from "../../words/actions.ts";
 import { words } from "../../words/en.ts";
 import { hasEnded, type RunStore, type RunView } from "./store.ts";
 import { type ActionName, wish } from "./wish.ts";
+
+const SendEvent = later(() => import("../triggers/SendEvent.tsx"), true);
 
 type Obstacle = Schemas["Obstacle"];
 
@@ -80,12 +84,7 @@ function Held({ store, first }: { store: RunStore; first: Obstacle }) {
         </Line>
       );
     case "paused":
-      return (
-        <Line>
-          <Foreign text={text.paused(first.by ?? "", first.reason ?? "")} />
-          <Do store={store} action="resume" />
-        </Line>
-      );
+      return <Paused store={store} by={first.by ?? ""} reason={first.reason ?? ""} />;
     case "signal":
       return (
         <Line>
@@ -95,13 +94,7 @@ function Held({ store, first }: { store: RunStore; first: Obstacle }) {
         </Line>
       );
     case "event":
-      return (
-        <Line>
-          <Foreign text={text.event(first.event ?? "", first.key ?? "")} />
-          <CopyButton text={sendCommand(first.event ?? "", first.key ?? "")} label={text.sendEvent} />
-          <Look node={node} />
-        </Line>
-      );
+      return <Heard name={first.event ?? ""} eventKey={first.key ?? ""} node={node} />;
     case "retry":
     case "timer":
     case "delay":
@@ -145,8 +138,49 @@ function Held({ store, first }: { store: RunStore; first: Obstacle }) {
   }
 }
 
-function sendCommand(event: string, key: string): string {
-  return `perdure events send ${quote(event)} 'PAYLOAD'${key ? ` --key ${quote(key)}` : ""}`;
+/** Whoever paused it, a person or a budget: its own needs more, that of several runs has room again by itself. */
+function Paused({ store, by, reason }: { store: RunStore; by: string; reason: string }) {
+  const text = actions.why;
+  const scope = reason.startsWith("budget:") ? reason.slice("budget:".length) : undefined;
+  if (scope !== undefined)
+    return (
+      <Line>
+        <Foreign text={text.noRoom(scope)} />
+        <a class="button" href={href("/costs", { tab: "budgets" })}>
+          {text.budgets}
+        </a>
+        <Do store={store} action="resume" />
+      </Line>
+    );
+  return (
+    <Line>
+      <Foreign text={reason === "budget" ? text.usedUp : text.paused(by, reason)} />
+      <Do store={store} action="resume" />
+    </Line>
+  );
+}
+
+/** An event that is waited for can be sent from here. */
+function Heard({ name, eventKey, node }: { name: string; eventKey: string; node: string }) {
+  const sending = useSignal(false);
+  const off = lacks("runs:start");
+  return (
+    <>
+      <Line>
+        <Foreign text={actions.why.event(name, eventKey)} />
+        <button
+          type="button"
+          aria-disabled={off !== undefined}
+          title={off}
+          onClick={() => (sending.value = off === undefined)}
+        >
+          {actions.why.sendEvent}
+        </button>
+        <Look node={node} />
+      </Line>
+      {sending.value && <SendEvent name={name} eventKey={eventKey} onClose={() => (sending.value = false)} />}
+    </>
+  );
 }
 
 /** What the function of a node asked for and waits for: the first of it, with what can be done about that. */

@@ -7,9 +7,9 @@ import { CopyButton, Duration, Foreign, Loading, Moment, StateMark } from "../..
 import { later } from "../../kit/Later.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, href, place } from "../../router.ts";
-import { onScreen } from "../../shell/finding.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { lacks } from "../../shell/me.ts";
+import { onScreen } from "../../shell/onscreen.ts";
 import { number, words } from "../../words/en.ts";
 import { ActionBar, ActionSheets } from "./Actions.tsx";
 import { Compare } from "./Compare.tsx";
@@ -20,7 +20,7 @@ import { Journal } from "./Journal.tsx";
 import { Reason } from "./Reason.tsx";
 import { hasEnded, RunStore, type RunView } from "./store.ts";
 
-const TABS = ["graph", "timeline", "journal", "values", "logs", "children"] as const;
+const TABS = ["graph", "timeline", "journal", "values", "logs", "children", "costs"] as const;
 type Tab = (typeof TABS)[number];
 
 export default function Run({ names }: { names: Readonly<Record<string, string>> }) {
@@ -35,6 +35,7 @@ const Timeline = later(() => import("./Timeline.tsx"));
 const Values = later(() => import("./Values.tsx"));
 const Lines = later(() => import("./Lines.tsx"));
 const Children = later(() => import("./Children.tsx"));
+const Costs = later(() => import("./Costs.tsx"));
 
 function One({ runId }: { runId: string }) {
   const store = useMemo(() => new RunStore(runId), [runId]);
@@ -134,6 +135,7 @@ function Page({ store, run }: { store: RunStore; run: RunView }) {
           {tab === "values" && <Values store={store} run={run} />}
           {tab === "logs" && <Lines runId={run.run_id} store={store} />}
           {tab === "children" && <Children store={store} />}
+          {tab === "costs" && <Costs store={store} />}
         </div>
         {node && <Grip />}
         {node && <Drawer key={node} store={store} node={node} />}

@@ -6,6 +6,7 @@ import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
+import { groupOf } from "../../kit/states.ts";
 import { shownDuration } from "../../kit/time.ts";
 import { href } from "../../router.ts";
 import { transcript as text } from "../../words/transcript.ts";
@@ -13,8 +14,6 @@ import type { RunStore } from "./store.ts";
 
 type Turn = Schemas["Turn"];
 type Call = Schemas["TurnCall"];
-
-const GROUPS: Readonly<Record<string, string>> = { allow: "good", ask: "waits", deny: "bad", invalid: "bad" };
 
 export default function Transcript({ store, node }: { store: RunStore; node: string }) {
   const at = store.at.value;
@@ -119,7 +118,7 @@ function Made({ one }: { one: Call }) {
       <p class="made-head">
         <Foreign text={one.tool} className="id" />
         {verdict && (
-          <span class="state small" data-group={GROUPS[verdict] ?? "none"}>
+          <span class="state small" data-group={groupOf(verdict)}>
             {text.verdicts[verdict] ?? verdict}
           </span>
         )}

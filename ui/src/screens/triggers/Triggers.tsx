@@ -4,16 +4,19 @@ import { useEffect, useLayoutEffect } from "preact/hooks";
 import { call } from "../../api/call.ts";
 import { usePoll } from "../../api/poll.ts";
 import { Command, Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
+import { later } from "../../kit/Later.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, go, href, place } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
-import { readMe } from "../../shell/me.ts";
+import { lacks, readMe } from "../../shell/me.ts";
 import { words as general, number } from "../../words/en.ts";
+import { events } from "../../words/events.ts";
 import { words } from "../../words/triggers.ts";
 import { TriggerMark, toTrigger } from "./parts.tsx";
 import { type Trigger, whenOf, zoneOf } from "./spec.ts";
 import { OneTrigger } from "./Trigger.tsx";
 
+const SendEvent = later(() => import("./SendEvent.tsx"), true);
 const POLL_SECONDS = 3;
 const MOST = 200;
 
@@ -39,6 +42,8 @@ function List() {
     }),
   );
   const page = found.data.value;
+  const sending = useSignal(false);
+  const off = lacks("runs:start");
   return (
     <section class="screen">
       <header class="head">
@@ -59,10 +64,20 @@ function List() {
             done: words.states.done ?? "",
           }}
         />
-        <a class="button push" href={href("/schedules")}>
+        <button
+          type="button"
+          class="push"
+          aria-disabled={off !== undefined}
+          title={off}
+          onClick={() => (sending.value = off === undefined)}
+        >
+          {events.way}
+        </button>
+        <a class="button" href={href("/schedules")}>
           {words.calendar}
         </a>
       </div>
+      {sending.value && <SendEvent onClose={() => (sending.value = false)} />}
       {!page ? (
         found.error.value === undefined ? (
           <Loading />

@@ -3,16 +3,16 @@ import { useSignal } from "@preact/signals";
 import { call, Refused, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading, Moment } from "../../kit/basics.tsx";
+import { CopyAs } from "../../kit/CopyAs.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { shownDuration } from "../../kit/time.ts";
 import { lacks } from "../../shell/me.ts";
 import { number } from "../../words/en.ts";
 import { words } from "../../words/workflows.ts";
+import { backDoing, moveDoing, percent } from "./moving.ts";
 
 type Alias = Schemas["Alias"];
 type Share = Schemas["AliasShare"];
-
-const percent = (value: number): string => String(Math.round(value * 100) / 100);
 
 export function Aliases({ name, newest }: { name: string; newest: number }) {
   const text = words.aliases;
@@ -111,6 +111,7 @@ function One({ alias, newest, onChange }: { alias: Alias; newest: number; onChan
         />
       )}
       <Stats alias={alias} />
+      {reason === undefined && <CopyAs title={text.copyBack} doing={backDoing(alias.name, alias.alias)} />}
       <details>
         <summary>{text.history}</summary>
         <ol class="moves">
@@ -309,6 +310,15 @@ function Move({ name, newest, alias, onDone, onMoved }: MoveGiven) {
         </p>
       )}
       {error.value !== undefined && <Problem error={error.value} />}
+      <CopyAs
+        doing={moveDoing({
+          name,
+          alias: called.value,
+          shares: shares.value,
+          reason: reason.value,
+          revision: alias?.revision ?? 0,
+        })}
+      />
       <p>
         <button type="submit" class="primary" disabled={Math.abs(sum - 100) > 0.01}>
           {text.save}

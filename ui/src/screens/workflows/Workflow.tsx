@@ -5,6 +5,7 @@ import { addressOf, call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Plan } from "../../graph/Plan.tsx";
 import { CopyButton, Dialog, Duration, Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
+import { CopyAs } from "../../kit/CopyAs.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, go, href, place } from "../../router.ts";
@@ -331,6 +332,13 @@ function Removal({ name, onClose }: { name: string; onClose: () => void }) {
         )}
         {used?.count === 0 && <p class="soft">{text.free}</p>}
         {error.value !== undefined && <Problem error={error.value} />}
+        <CopyAs
+          doing={{
+            method: "DELETE",
+            path: `/api/v1${pathTo(name)}`,
+            python: ["workflows.delete", [name], {}],
+          }}
+        />
         <button type="button" class="danger" disabled={used?.count !== 0} onClick={remove}>
           {text.done}
         </button>

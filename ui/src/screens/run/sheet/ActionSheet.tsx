@@ -9,13 +9,17 @@ import { Field, Refusal, Sheet } from "../../../kit/Sheet.tsx";
 import { go, href } from "../../../router.ts";
 import { lacks } from "../../../shell/me.ts";
 import { words } from "../../../words/actions.ts";
+import { costs } from "../../../words/costs.ts";
 import { hasEnded, type RunStore, type RunView } from "../store.ts";
 import type { ActionName, Wish } from "../wish.ts";
+import { BudgetFields, type BudgetGiven } from "./BudgetFields.tsx";
 import { bodyOf, doingOf, type Given } from "./doing.ts";
 import { Followed } from "./Followed.tsx";
 import { Next, type Preview } from "./Next.tsx";
 import { RerunFields, type RerunGiven } from "./RerunFields.tsx";
 import { SignalFields, type SignalGiven } from "./SignalFields.tsx";
+
+export { TellSheet } from "../TellSheet.tsx";
 
 const HARMFUL = new Set<ActionName>(["cancel", "force", "rollback"]);
 const WITH_REASON = new Set<ActionName>(["pause", "cancel", "force", "retry"]);
@@ -33,6 +37,9 @@ export default function ActionSheet({ store, run, wish, onClose }: Props) {
   const reason = useSignal("");
   const rerun = useSignal<RerunGiven>({ fromNode: action === "rerun" ? (wish.about ?? "") : "", inputs: undefined });
   const sent = useSignal<SignalGiven>({ name: action === "signal" ? (wish.about ?? "") : "", payload: null, id: "" });
+  const larger = useSignal<BudgetGiven>({ budget: undefined });
+  // Asked once: as soon as it has more, the reason is gone, and the fields would be.
+  const isShort = useMemo(() => lacksBudget(action, store, run), []);
   const doneAt = useSignal<number | undefined>(undefined);
   const before = useMemo(() => run.state, []);
   const given: Given = {
@@ -42,13 +49,16 @@ export default function ActionSheet({ store, run, wish, onClose }: Props) {
     name: sent.value.name.trim(),
     payload: sent.value.payload,
     signalId: sent.value.id.trim(),
+    budget: isShort ? larger.value.budget : undefined,
   };
   const found = useLoad(previewKey(runId, action, given, run.state), (signal) => look(runId, action, given, signal));
   const preview = found.data.value?.preview;
-  const problem = rerun.value.problem ?? (action === "signal" ? signalProblem(sent.value) : undefined);
+  const problem =
+    rerun.value.problem ??
+    (action === "signal" ? signalProblem(sent.value) : isShort ? budgetProblem(larger.value) : undefined);
   const needs = action === "rerun" && given.fromNode && given.inputs !== undefined ? ["workflows:write"] : [];
-  const whyNot =
-    lacks("runs:operate", ...needs) ?? problem ?? (preview && !preview.possible ? (preview.why_not ?? "") : undefined);
+  const refused = preview && !preview.possible && preview.code !== "budget_exhausted"; // that is what the fields are for
+  const whyNot = lacks("runs:operate", ...needs) ?? problem ?? (refused ? (preview.why_not ?? "") : undefined);
   const act = async () => {
     const path = { run_id: runId };
     const { last_seq } = await call("GET /api/v1/runs/{run_id}/events", { path, query: { limit: 1, outputs: false } });
@@ -77,6 +87,7 @@ export default function ActionSheet({ store, run, wish, onClose }: Props) {
         <>
           {action === "rerun" && <RerunFields store={store} given={rerun} />}
           {action === "signal" && <SignalFields given={sent} awaited={found.data.value?.signals ?? []} />}
+          {isShort && <BudgetFields runId={runId} given={larger} />}
           {preview?.possible && action !== "signal" && <Next action={action} preview={preview} now={before} />}
           {!found.data.value && found.error.value === undefined && <Loading rows={2} />}
           {found.error.value !== undefined && <Refusal error={found.error.value} />}
@@ -100,13 +111,25 @@ export default function ActionSheet({ store, run, wish, onClose }: Props) {
   );
 }
 
+/** Whether the run stands still, or failed, because its own budget is used up. */
+export function lacksBudget(action: ActionName, store: RunStore, run: RunView): boolean {
+  if (action === "retry") return run.error?.code === "budget_exhausted";
+  const first = store.first.peek();
+  return action === "resume" && first?.code === "paused" && first.reason === "budget";
+}
+
+function budgetProblem(given: BudgetGiven): string | undefined {
+  return given.problem ?? (given.budget === undefined ? costs.given.needs : undefined);
+}
+
 function signalProblem(sent: SignalGiven): string | undefined {
   return sent.problem ?? (sent.name.trim() ? undefined : words.signal.needsName);
 }
 
 function previewKey(runId: string, action: ActionName, given: Given, state: string): string {
   const about = action === "rerun" ? `${given.fromNode} ${Object.keys(given.inputs ?? {}).join()}` : "";
-  return `${runId} ${action} ${state} ${about}`;
+  const budget = JSON.stringify(given.budget ?? {});
+  return `${runId} ${action} ${state} ${about} ${budget}`;
 }
 
 interface Looked {

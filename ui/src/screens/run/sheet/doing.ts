@@ -10,18 +10,25 @@ export interface Given {
   readonly name: string;
   readonly payload: unknown;
   readonly signalId: string;
+  /** A larger budget, of a run whose own is used up. */
+  readonly budget?: Readonly<Record<string, number>> | undefined;
 }
 
 function option(name: string, value: string): string[] {
   return value ? [name, value] : [];
 }
 
+const larger = ({ budget }: Given) => (budget ? { budget } : {});
+
 /** The body of the request, without what was not given. */
 export function bodyOf(action: ActionName, given: Given): Record<string, unknown> {
   switch (action) {
     case "pause":
-    case "retry":
       return given.reason ? { reason: given.reason } : {};
+    case "retry":
+      return { ...(given.reason ? { reason: given.reason } : {}), ...larger(given) };
+    case "resume":
+      return larger(given);
     case "cancel":
     case "force":
       return { ...(given.reason ? { reason: given.reason } : {}), ...(action === "force" ? { force: true } : {}) };
@@ -62,7 +69,8 @@ export function doingOf(runId: string, action: ActionName, given: Given): Doing 
     }
     default: {
       const force = action === "force" ? ["--force"] : [];
-      const all = [...command, ...force, ...option("--reason", String(body.reason ?? ""))];
+      const more = Object.entries(given.budget ?? {}).flatMap(([name, amount]) => [`--${name}`, `${amount}`]);
+      const all = [...command, ...force, ...more, ...option("--reason", String(body.reason ?? ""))];
       return { ...about, command: all, python: [`runs.${verb}`, [runId], named] };
     }
   }

@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-WGGUJO3J.js";import"./chunk-UYS2AJAH.js";import"./chunk-VQCDBZLW.js";import"./chunk-3DURL64J.js";import"./chunk-M5LJCCNG.js";import"./chunk-RTSH5WLZ.js";import"./chunk-FTJKE6IE.js";import"./chunk-XQ3HRGYV.js";import"./chunk-XG3DQH3Y.js";import"./chunk-WZ3V2XHV.js";export{c as ChangeList,b as default,a as marksOf};

@@ -1,1 +1,0 @@
-import{b as a,c as b}from"./chunk-DBB7TS6U.js";import"./chunk-VNZJV6D5.js";import"./chunk-K7YJHT7V.js";import"./chunk-FTJKE6IE.js";import"./chunk-XG3DQH3Y.js";import"./chunk-WZ3V2XHV.js";export{b as YourTurn,a as default};

@@ -1,0 +1,1 @@
+var r=t=>new Intl.NumberFormat("en",{style:"currency",currency:"USD",...t}),i=r({}),m=r({maximumFractionDigits:4}),o=r({maximumSignificantDigits:3});function a(t){let n=Math.abs(t);return(n>=1||n===0?i:n>=.01?m:o).format(t)}export{a};

@@ -1,6 +1,0 @@
-import{j as a,m as f}from"./chunk-WZ3V2XHV.js";function o(n){return/^[A-Za-z0-9_@%+=:,./-]+$/.test(n)?n:`'${n.replaceAll("'","'\\''")}'`}function i(n){return n instanceof a?n.text:n==null?"None":n===!0?"True":n===!1?"False":typeof n=="string"?p(n):typeof n!="object"?String(n):Array.isArray(n)?`[${n.map(i).join(", ")}]`:`{${Object.entries(n).filter(([,t])=>t!==void 0).map(([t,r])=>`${p(t)}: ${i(r)}`).join(", ")}}`}function p(n){return JSON.stringify(n).replace(/[\u007f-\u{10ffff}]/gu,t=>{let r=t.codePointAt(0)??0;return r>65535?`\\U${r.toString(16).padStart(8,"0")}`:`\\u${r.toString(16).padStart(4,"0")}`})}function h(n,t){return["perdure",...n.command??[],"--server",t].map(o).join(" ")}function b(n,t,r){let e=["curl","-sS","-X",n.method,o(t+n.path)];return r&&e.push("-H",'"Authorization: Bearer $PERDURE_API_KEY"'),n.body!==void 0&&e.push("-H",o("Content-Type: application/json"),"-d",o(f(n.body))),e.join(" ")}function E(n,t,r){let[e,u,d]=n.python,c=Object.entries(d).filter(([,s])=>s!==void 0),g=[...u.map(i),...c.map(([s,m])=>`${s}=${i(m)}`)].join(", "),y=r?', api_key=os.environ["PERDURE_API_KEY"]':"";return`${r?`import os
-
-import perdure`:"import perdure"}
-
-with perdure.Client(${p(t)}${y}) as client:
-    print(client.${e}(${g}))`}export{o as a,h as b,b as c,E as d};
