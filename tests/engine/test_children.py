@@ -11,6 +11,7 @@ from perdure.kernel import effects as fx
 from perdure.kernel.decide import decide
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.state import State
+from perdure.runtime.coordinator.continuations import read_stop
 from perdure.runtime.coordinator.loaded import Loaded
 from tests.engine import tasks
 from tests.engine.helpers import (
@@ -29,7 +30,7 @@ from tests.engine.helpers import (
     workflow,
 )
 from tests.kernel.rules.graphs import child as begin_child
-from tests.kernel.rules.graphs import effects
+from tests.kernel.rules.graphs import effects, node
 from tests.kernel.rules.graphs import start as begin_run
 
 R = RunState
@@ -162,6 +163,34 @@ async def test_a_child_that_is_stopped_in_the_append_that_retries_it_is_not_retr
         child = await engine.runs.state(state.find("call").child)
         assert (child.state, child.generation) == (R.FAILED, 1)
         assert "timer.fired" not in [event.type for event in await check(engine.journal)], "it waited for the grace"
+
+
+def test_who_ends_without_children_leaves_the_stop_of_each_with_the_end():
+    """A parked node keeps its child as long as the run goes on; the race that was lost has stopped one, which has not ended."""
+    call = {"type": "workflow", "config": {"workflow": "child"}}
+    won = node("won", "lost", "fast", join={"at_least": 1, "cancel_rest": True})
+    parked = {"id": "parked", **call, "total_timeout_seconds": 5, "on_failure": "park"}
+    run = begin_run({"id": "lost", **call}, node("fast"), won, parked, node("work"))
+    names = {begin_child(run, "lost"), begin_child(run, "parked")}
+    run.complete("fast")
+    run.begin("work")
+    run.pass_time(6)
+    assert (run.state_of("lost"), run.state_of("parked")) == ("cancelled", "parked")
+    loaded = Loaded(run.state, 16)
+    loaded.adopt(run.tell(c.Cancel))
+    assert loaded.notices == [], "whoever takes the run over stops them, as long as it goes on"
+    loaded.adopt(run.tell(c.Cancel, force=True))
+    assert run.state.terminal
+    assert {name for name, _ in loaded.notices} == names
+    stop = read_stop(loaded.notices[0][1])
+    assert stop is not None
+    child = begin_run(node("only"))
+    assert isinstance(decide(child.state, stop.command(child.state, child.now)), c.Ruling)
+    child.fail("only")
+    child.tell(c.Retry)
+    later = decide(child.state, stop.command(child.state, child.now))
+    assert isinstance(later, c.Ruling)
+    assert later.events == (), "a later generation was wanted since"
 
 
 async def test_a_stop_calls_off_a_start_that_is_not_decided_yet(tmp_path):

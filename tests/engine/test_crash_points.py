@@ -20,6 +20,7 @@ from tests.engine.helpers import (
     events,
     opened,
     start,
+    state_of,
     task,
     transform,
     until,
@@ -97,6 +98,10 @@ async def dies_at(path: Any, number: int, after: bool, definition: dict[str, Any
     return not over
 
 
+async def is_heard(journal: Any) -> bool:
+    return not await journal.read_notices()
+
+
 async def run_to_the_end(engine: Any, definition: dict[str, Any]) -> None:
     if await engine.journal.find_run("r1") is None:
         await start(engine, definition)
@@ -128,8 +133,10 @@ async def test_a_crash_at_any_append_costs_nothing_but_time(tmp_path, after, par
     raise AssertionError(f"a run took more than {LAST} appends")
 
 
+@pytest.mark.parametrize("force", [False, True], ids=["", "by force"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_a_crash_while_a_parent_and_its_child_are_cancelled(tmp_path, after):
+async def test_a_crash_while_a_parent_and_its_child_are_cancelled(tmp_path, after, force):
+    """Also in the append that ends the parent: of a run that has ended, nothing is sent again (rule 35)."""
     child = workflow(task("only", "gate", args={"name": "never"}), name="child")
     parent = workflow({"id": "call", "type": "workflow", "config": {"workflow": "child"}}, name="parent")
 
@@ -137,12 +144,16 @@ async def test_a_crash_while_a_parent_and_its_child_are_cancelled(tmp_path, afte
         await engine.workflows.register(compiled(child))
         if await engine.journal.find_run("r1") is None:
             await start(engine, definition)
-        await ask(engine, "cancel")
+        if force:  # and not before there is a child to be left
+            await until(engine, lambda state: state.terminal or state_of(state, "call") == "waiting")
+            await until_true(lambda: tasks.seen, "the child works")
+        await ask(engine, "cancel", force=force)
         await ended(engine)
 
     for number in range(1, LAST):
         folder = tmp_path / str(number)
         folder.mkdir()
+        tasks.reset()
         if not await dies_at(folder, number, after, parent, begin_and_cancel):
             assert number > 3
             return
@@ -155,6 +166,7 @@ async def test_a_crash_while_a_parent_and_its_child_are_cancelled(tmp_path, afte
             name = state.find("call").child
             if await engine.journal.find_run(name) is not None:
                 assert (await ended(engine, name)).state is RunState.CANCELLED
+            await until_true(lambda journal=engine.journal: is_heard(journal), "every notice is heard")
         finally:
             await engine.close(0.5)
     raise AssertionError("it never ended")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import msgspec
 
@@ -22,6 +23,16 @@ def test_the_name_of_an_attempt_is_read_as_it_was_written():
     assert [parse_task_id(one.task_id) for one in made] == made
     assert len({one.task_id for one in made}) == len(made)
     assert [parse_task_id(text) for text in ("", "r", "r/n", "r/n/1", "r/n/1.x", "/n/1.1")] == [None] * 6
+
+
+def test_every_id_stands_in_an_address_of_the_web_as_it_is():
+    """Proxies treat an escaped slash each in their own way, so that no id may need escaping."""
+    places = [Address("r~2:child", "fetch-it", scope, item, 3) for scope in ((), (2, 1)) for item in (None, 7)]
+    places.append(Address("r" + ":nested" * 60, "n"))
+    for place in places:
+        asked = (place.ask_approval_id("ok.1_a-b"), place.ask_child_id("ok", 2))
+        for one in (place.approval_id, place.child_id(), place.child_id(2), place.dead_letter_id, *asked):
+            assert re.fullmatch(r"[A-Za-z0-9._~:-]+", one), one
 
 
 def test_an_address_is_equal_to_another_of_the_same_attempt_whether_or_not_its_name_was_asked_for():

@@ -205,6 +205,23 @@ def _() -> Iterator[None]:
         yield
 
 
+_ENDS_WITHOUT_ITS_CHILD = focused(
+    {"id": "w", "type": "workflow", "config": {"workflow": "child"}},
+    {"id": "a"},
+    rates={"journal_crash_after": 0.08, "force": 0.5},
+    fault_seconds=120.0,
+    runs=2,
+    inputs=[{}, {}],
+    child={"id": "n", "type": "wait", "config": {"seconds": 900}},
+)
+
+
+@bug("who ends without a child stops it by word of mouth", "rule-35", _ENDS_WITHOUT_ITS_CHILD)
+def _() -> Iterator[None]:
+    with method(Loaded, "_stop_children", lambda self: None):
+        yield
+
+
 @bug("nobody sweeps", "R2")
 def _() -> Iterator[None]:
     async def sweep(self: Reclaimer) -> None:

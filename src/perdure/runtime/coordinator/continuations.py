@@ -1,4 +1,5 @@
-"""What an ending run leaves to another run: its outcome to its parent, its open work to the run that continues it.
+"""What an ending run leaves to another run: its outcome to its parent, its end to its children, its open work to the run that
+continues it.
 
 Owns the notices that carry these, which are written in the commit of the end (PROTOCOL 12). Decides nothing.
 """
@@ -16,6 +17,7 @@ from perdure.expressions.json_schema import SchemaInvalid
 from perdure.expressions.run_inputs import fill_in
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
+from perdure.kernel.child_runs import find_generation
 from perdure.kernel.segments import HasSegments, has_refs, pack, refuse, unpack
 from perdure.kernel.state import State
 from perdure.kernel.values import Error, Fired, Heard
@@ -40,6 +42,28 @@ def child_notice(state: State, generation: int = 0) -> bytes:
     if has_refs(state.outputs):
         body |= {"output": pack(state.outputs, secrets=False), "refs": True}
     return msgspec.json.encode(body)
+
+
+class LeftChild(msgspec.Struct, frozen=True, kw_only=True, tag_field="notice", tag="stop"):
+    """A child is to be stopped: its parent has ended without it."""
+
+    parent: str
+    generation: int
+    """The generation that the parent waited for. A later one was wanted since, and goes on."""
+
+    def command(self, state: State, at: float) -> c.Cancel | c.Release:
+        if state.generation > self.generation:
+            return c.Release(at=at)  # changes nothing
+        return c.Cancel(at=at, by=f"run {self.parent}", orphaned=True)
+
+
+def stop_notice(state: State, child: str) -> bytes:
+    return msgspec.json.encode(LeftChild(parent=state.run_id, generation=(find_generation(state, child) or 0) + 1))
+
+
+def read_stop(body: bytes) -> LeftChild | None:
+    """The notice, if it is one that stops a child."""
+    return _decode_stop(body) if body.startswith(STOP) else None
 
 
 class Continuation(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,4 +196,7 @@ def _each_value(continuation: Continuation, change: Callable[..., Any]) -> Conti
 
 
 _encoder = msgspec.json.Encoder(enc_hook=refuse)
+STOP = b'{"notice":"stop"'
+"""How the notice that stops a child begins: it is told from others without being read."""
+_decode_stop = msgspec.json.Decoder(LeftChild).decode
 _decode_continuation = msgspec.json.Decoder(Continuation).decode

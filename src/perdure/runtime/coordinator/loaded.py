@@ -30,6 +30,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import snapshot
+from perdure.kernel.child_runs import open_children
 from perdure.kernel.continuations import say_worry
 from perdure.kernel.evolve import evolve
 from perdure.kernel.lifecycle import IntegrityError, NodeState
@@ -37,7 +38,7 @@ from perdure.kernel.state import State
 from perdure.model.extremes import cost
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.agent_memory import list_left_behind
-from perdure.runtime.coordinator.continuations import child_notice, continuation_notice
+from perdure.runtime.coordinator.continuations import child_notice, continuation_notice, stop_notice
 from perdure.runtime.coordinator.library import Library
 from perdure.runtime.coordinator.projections import (
     approval_row,
@@ -58,6 +59,7 @@ from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 from perdure.threads import aside
 
 N = NodeState
+_ENDS = frozenset({e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunRolledBack})
 logger = logging.getLogger("perdure.loaded")
 
 SNAPSHOT_EVERY = 1000
@@ -161,6 +163,8 @@ class Loaded:
             else:
                 self.effects.append(effect)
                 self._notice(effect)
+        if self.state.children and any(type(event) in _ENDS for event in ruling.events):
+            self._stop_children()
 
     def encode_in_steps(self) -> Iterator[None]:
         """Encode the snapshot that the next commit takes, if it takes one and the state is large."""
@@ -312,6 +316,17 @@ class Loaded:
             self.notices.append((effect.trigger.trigger, end_notice(self.state, effect)))
         elif isinstance(effect, fx.ContinueRun):
             self.notices.append((effect.run_id, continuation_notice(self.state, effect)))
+
+    def _stop_children(self) -> None:
+        """Stop the children that the run ends without. They are told so at once, too; but that is lost with this process, and of a run
+        that has ended nothing is sent again."""
+        state = self.state
+        open_ones = {
+            key: a for key in state.children.values() if (a := state.activations[key]).child_open or a.ask_children
+        }
+        for activation in open_ones.values():
+            for child in open_children(activation):
+                self.notices.append((child, stop_notice(state, child)))
 
 
 async def load(journal: Journal, library: Library, record: RunRecord) -> State:

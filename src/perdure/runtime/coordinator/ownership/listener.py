@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from perdure.clock import Clock
 from perdure.contents import TooMuch
 from perdure.errors import NotFound, PerdureError, StoreUnavailable
 from perdure.expressions.run_inputs import find_unknown
-from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice
+from perdure.journal import Command, Exists, IdempotencyKey, Journal, Notice, RunRecord
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel import reruns
@@ -26,7 +26,7 @@ from perdure.kernel.triggers.trigger_run import TRIGGER
 from perdure.kernel.values import Fired
 from perdure.model.ir import IR
 from perdure.plain_text import find_name_trouble
-from perdure.runtime.coordinator.continuations import read_continuation
+from perdure.runtime.coordinator.continuations import STOP, LeftChild, read_continuation, read_stop
 from perdure.runtime.coordinator.coordinator import Coordinator
 from perdure.runtime.coordinator.loaded import load
 from perdure.runtime.coordinator.messages import Asked, Noticed
@@ -154,7 +154,7 @@ class Listener:
             after = notices[-1].notice_id
             there.update(notice.notice_id for notice in notices)
             fresh = [notice for notice in notices if notice.notice_id not in self._told]
-            found = await self._find_started(fresh)
+            found = await self._find_named(fresh)
             for notice in fresh:
                 await self._try_to_tell(notice, found)
             if len(notices) < _PAGE:
@@ -225,15 +225,15 @@ class Listener:
         self._early[command.command_id] = tried
         return True
 
-    async def _find_started(self, notices: Sequence[Notice]) -> set[str]:
-        """The runs that these notices are to make, and that are there. They are asked for together: one question after the other was
-        much of what a start costs."""
-        starts = [] if self.leaves_triggers else [one for one in notices if one.body.startswith(START)]
-        names = list(dict.fromkeys(notice.run_id for notice in starts))
+    async def _find_named(self, notices: Sequence[Notice]) -> dict[str, RunRecord]:
+        """The runs that these notices are to make or to stop, and that are there. They are asked for together: one question after the
+        other was much of what a start costs."""
+        sought = (STOP,) if self.leaves_triggers else (START, STOP)
+        names = list(dict.fromkeys(notice.run_id for notice in notices if notice.body.startswith(sought)))
         records = await asyncio.gather(*(self._journal.find_run(name) for name in names))
-        return {name for name, record in zip(names, records, strict=True) if record is not None}
+        return {name: record for name, record in zip(names, records, strict=True) if record is not None}
 
-    async def _try_to_tell(self, notice: Notice, there: Collection[str]) -> None:
+    async def _try_to_tell(self, notice: Notice, there: Mapping[str, RunRecord]) -> None:
         """Pass on one notice: if it cannot be understood, the other notices and the process go on (X34). `there`: runs that were there
         before it was passed on."""
         try:
@@ -247,9 +247,14 @@ class Listener:
                 notice.run_id,
             )
 
-    async def _tell(self, notice: Notice, there: Collection[str]) -> None:
-        """Pass on a notice: a child ended, a trigger starts a run or hears of its end, or an endless run goes on as a new one."""
+    async def _tell(self, notice: Notice, there: Mapping[str, RunRecord]) -> None:
+        """Pass on a notice: a child ended or is to be stopped, a trigger starts a run or hears of its end, or an endless run goes on as
+        a new one."""
         coordinator = self._coordinator
+        left = read_stop(notice.body)
+        if left is not None:
+            await self._tell_stop(notice, left, there)
+            return
         firing = read_firing(notice.body)
         if firing is not None and self.leaves_triggers:
             return
@@ -280,7 +285,22 @@ class Listener:
             )
         )
 
-    async def _tell_start(self, notice: Notice, begins: Begins, there: Collection[str]) -> None:
+    async def _tell_stop(self, notice: Notice, left: LeftChild, there: Mapping[str, RunRecord]) -> None:
+        """Stop a child whose parent has ended. One that is not there never begins: what was to start it is called off, or was lost
+        with its process."""
+        coordinator, record = self._coordinator, there.get(notice.run_id)
+        if record is None or record.row.ended_at is not None:
+            await self._journal.delete_notices([notice.notice_id])
+            return
+        coordinator.put(
+            Asked(
+                notice.run_id,
+                lambda state: left.command(state, coordinator.clock.now()),
+                notice_id=notice.notice_id,
+            )
+        )
+
+    async def _tell_start(self, notice: Notice, begins: Begins, there: Mapping[str, RunRecord]) -> None:
         """Make the run that a trigger decided on: the commit that makes it consumes the notice. One that came to be there after it
         was looked for is refused, and the notice is looked at again."""
         coordinator, run_id, number = self._coordinator, notice.run_id, notice.notice_id
