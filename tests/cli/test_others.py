@@ -128,7 +128,9 @@ def test_a_run_that_kills_its_process_is_named_and_stops_no_other(shell, tmp_pat
     for number in (1, 2):  # leaving it alone does not forget it
         text = shell.start("run", good, "--run-id", f"g{number}").wait(0)
         assert "Run bad was being executed (node k) when its process died.\n  It is left alone here" in text
+        assert "`perdure run FILE --run-id bad`, goes on with it." in text
         assert "give it `isolation: process`" in text
+        assert "other run" not in text, "nor is it said to go on"
     assert shell.json("runs", "show", "bad")["state"] == "running"
     assert (tmp_path / "kills.txt").read_text() == "x"
     text = shell.start("run", bad, "--run-id", "bad").wait(3)  # one crash is no pattern

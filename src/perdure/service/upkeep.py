@@ -65,7 +65,7 @@ class Upkeep:
             return OtherWork()
         left = engine.read_left_claims()
         busy = {root_of(record.run_id) async for record in list_active(engine.journal, engine.clock, busy=True)}
-        known = {root_of(name) for name in left} | {run_id}
+        known = {root_of(run_of_task(claim)) for claim in left} | {run_id}
         return OtherWork(
             tuple(sorted(busy - known)),
             await self._find_timed(busy | known),

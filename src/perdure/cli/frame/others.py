@@ -41,7 +41,8 @@ def tell(others: OtherWork, run_id: str, *, only: bool) -> list[str]:
                 f"  After {crash.most} times it is parked. Does {crash.node} kill it? `isolation: process` contains that."
             )
         else:
-            lines.append("  It is left alone here; `perdure dev`, or `perdure run FILE --run-id …`, goes on with it.")
+            again = f"perdure run FILE --run-id {root_of(crash.run_id)}"
+            lines.append(f"  It is left alone here; `perdure dev`, or `{again}`, goes on with it.")
             lines.append(f"  If {crash.node} kills its process, give it `isolation: process`.")
     return lines
 
