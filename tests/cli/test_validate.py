@@ -51,12 +51,21 @@ def test_problems_are_printed_with_file_line_column_the_line_and_a_way_out(shell
         ("    retires: {fetch: 1}", 5, "unknown key 'retires' in node 'fetch'", "retires"),
         ("    - {id: a, type: task}", 7, "nodes depend on each other in a circle: a -> b -> a", "{"),
         ('    "quoted": 1', 5, "unknown key 'quoted'", '"quoted"'),
+        ("    dependencies: [{to: e.in}]", 20, "a dependency of node 'e' has no 'node'", "{"),
         ("    n: fetch_more", 5, "node 'a' reads 'fetch', which does not exist", "n"),
     ],
 )
 def test_the_mark_is_under_the_word_the_problem_is_about(line, column, said, marked):
     at, width = aim(line, column, said)
     assert line[at - 1 : at - 1 + width] == marked
+
+
+def test_an_edge_with_ports_among_dependencies_is_told_where_it_belongs(shell, tmp_path):
+    nodes = "[{id: a, type: input}, {id: e, type: input, dependencies: [{from: a.out, to: e.in}]}]"
+    (tmp_path / "edge.yaml").write_text(f"name: x\nnodes: {nodes}\n")
+    text = shell.error("validate", "edge.yaml", code=2)
+    assert "unknown key 'from' in a dependency of node 'e'" in text
+    assert "an edge with from and to stands in the list `edges` of the workflow" in text
 
 
 def test_the_mark_is_in_its_place_behind_tabs_and_wide_characters(shell, tmp_path):

@@ -20,6 +20,7 @@ MOST_RULES = 100
 _BRANCH_TYPES = ("conditional", "agent_driven")
 _RULE_KEYS = ("condition", "next_nodes")
 _DEPENDENCY_KEYS = ("node", "required")
+_EDGES = "an edge with from and to stands in the list `edges` of the workflow"
 _ON_FAILURE = ("fail", "park", "continue")
 
 
@@ -150,11 +151,12 @@ def read_dependency(item: Any, path: tuple[str | int, ...], node: Fields) -> tup
     if isinstance(item, str) and item:
         return item, False
     if isinstance(item, dict):
-        fields = Fields(item, path, f"a dependency of {node.what}", node.problems, _DEPENDENCY_KEYS)
+        what, hint = f"a dependency of {node.what}", "" if "from" not in item and "to" not in item else _EDGES
+        fields = Fields(item, path, what, node.problems, _DEPENDENCY_KEYS, hint)
         target = fields.text("node")
         if target is None:
             if not fields.has("node"):
-                fields.error("missing_key", "", f"a dependency of {node.what} has no 'node'")
+                fields.error("missing_key", "", f"{what} has no 'node'")
             return None
         return target, bool(fields.flag("required"))
     node.problems.error(

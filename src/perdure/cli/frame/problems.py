@@ -22,6 +22,9 @@ _MARGIN = len("12345 | ")
 _BESIDE = 90
 """The column up to which a way out is printed beside its mark; a longer one is printed below."""
 
+_WHOSE = re.compile(r"\bof node '[^']+'")
+"""The node in which something is wrong: not what is wrong, though its name may be on the line."""
+
 
 def show_problems(name: str, text: str, problems: Sequence[Problem]) -> None:
     lines = text.splitlines()
@@ -102,7 +105,8 @@ def aim(line: str, column: int, said: str) -> tuple[int, int]:
     key = _width(line, column)
     rest = line[column - 1 + key :]
     if not said.startswith("unknown key"):
-        for word in reversed(re.findall(r"'([^']+)'", said) + re.findall(r"got (\S+)$", said)):
+        about = _WHOSE.sub("", said)
+        for word in reversed(re.findall(r"'([^']+)'", about) + re.findall(r"got (\S+)$", about)):
             at = re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", rest)
             if at is not None:
                 return column + key + at.start(), len(word)
