@@ -114,7 +114,8 @@ def test_every_command_explains_itself(shell, name):
 @pytest.mark.parametrize("name", sorted({name.split()[0] for name in COMMANDS if " " in name}))
 def test_no_summary_is_cut_off_on_a_terminal_of_80_columns(shell, name):
     lines = shell.run(name, "--help").stdout.partition("Commands:")[2].splitlines()
-    assert [line for line in lines if line.endswith("...")] == []
+    room = 78  # of 80 click leaves two free, but in tests
+    assert [line for line in lines if line.endswith("...") or len(line) > room] == []
 
 
 @pytest.mark.parametrize(

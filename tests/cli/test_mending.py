@@ -35,6 +35,9 @@ def test_a_run_that_failed_over_a_typo_goes_on_by_the_mended_file(anywhere, tmp_
     assert "failed again at once" in again.stderr
     assert "slow.nothing" in again.stderr
     flow(tmp_path, "{{ slow }}!")
+    for flags, code in ((), 1), (("--dry-run",), 1):  # it is too late for a patch, which says what is not
+        said = anywhere.run("runs", "patch", run_id, file, *flags, code=code).stderr
+        assert f"to go on with a mended definition: perdure runs retry {run_id} --definition FILE" in said
     assert "changed since" not in anywhere.run("runs", "show", run_id).stdout
     answer = anywhere.json("runs", "retry", run_id, "--definition", file, "--reason", "typo")
     assert ", changed since" in anywhere.run("runs", "show", run_id).stdout

@@ -56,7 +56,7 @@ async def _ask(where: Where, name: str, by: str | None, ask: Ask) -> tuple[dict[
 @where_options
 @json_option
 def cancel(run_id: str, force: bool, reason: str, by: str | None, where: Where, as_json: bool) -> None:
-    """Stop a run: what is running is told to stop, nothing new begins."""
+    """Stop a run: what runs is told to stop, and nothing new begins."""
     ask: Ask = lambda backend, run: backend.runs.cancel(run, force=force, reason=reason)  # noqa: E731
     _decide(where, run_id, by, as_json, "Cancelled", ask)
 

@@ -57,6 +57,7 @@ async def _patch(
     from perdure.cli.frame.problems import show_problems
     from perdure.cli.frame.refusals import read_problems, refused_for, show_refused
     from perdure.client import Invalid
+    from perdure.errors import PerdureError
     from perdure.model import DefinitionError
 
     async with connected(where, by=by) as backend:
@@ -71,6 +72,9 @@ async def _patch(
                 raise
             show_refused(given, error, "patched")
             return ExitCode.USAGE
+        except PerdureError as error:
+            error.message += _way_out(run_id, error.message)
+            raise
         problems = [] if operations is not None else list(given.compiled.problems)
         said = {(one.code, one.message) for one in problems}
         problems += [one for one in read_problems(changes.pop("problems")) if (one.code, one.message) not in said]
@@ -96,9 +100,15 @@ def _show(changes: dict[str, Any], *, as_json: bool) -> None:
         return
     _list(changes)
     if changes["refused"]:
-        say(f"{run_id} cannot be patched so: {changes['refused']}")
+        say(f"{run_id} cannot be patched so: {changes['refused']}{_way_out(run_id, changes['refused'])}")
     else:
         echo(f"{run_id} can be patched so; nothing was changed")
+
+
+def _way_out(run_id: str, refused: str) -> str:
+    """What goes on with a run that is too late to be patched; empty, if nothing does."""
+    failed = f"run {run_id} is failed" in refused
+    return f"; to go on with a mended definition: perdure runs retry {run_id} --definition FILE" if failed else ""
 
 
 def _list(changes: dict[str, Any]) -> None:
