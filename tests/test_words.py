@@ -281,6 +281,7 @@ EQUAL_NAMES = {
     "saved_views": OPERATIONS,
     "triggers": "what starts runs: as it is written, and the command",
     "waits": CHECKER,
+    "what_ifs": OPERATIONS,
     "worker": "the worker, and the command that starts one",
     "workflows": OPERATIONS,
     "writer": ADAPTER,

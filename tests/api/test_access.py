@@ -217,6 +217,7 @@ CARRIES_ITS_OWN = {"token"}
 NOT_YET = {
     "/api/v1/runs/{run_id}/nodes/{node}/output": "has given nothing yet",
     "/api/v1/runs/{run_id}/nodes/{node}/chunks": "has no stream",
+    "/api/v1/runs/{run_id}/what-if": "is no what-if",
 }
 """What its owner is told of a node that waits."""
 SHARED = {"/api/v1/node-types/{name}"}

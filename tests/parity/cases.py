@@ -29,6 +29,13 @@ def runs_show(world):
     world.compare("runs", "show", "nobody", code=1)
 
 
+def runs_whatif(world):
+    world.compare("runs", "whatif", world.read["done"], "--model", "fast", "--calls", "3", code=1)
+    world.compare("runs", "whatif", "nobody", code=1)
+    found = world.compare("runs", "whatif", "--workflow", "done", "--calls", "3")
+    assert {one["code"] for one in found["refused"]} == {"nothing_recorded"}
+
+
 def runs_explain(world):
     for kind in KINDS:
         world.compare("runs", "explain", world.read[kind])
@@ -589,6 +596,7 @@ CASES = (
         runs_cost,
         runs_transcript,
         runs_guards,
+        runs_whatif,
         runs_diff,
         runs_watch,
     ),

@@ -291,6 +291,8 @@ OPERATIONS = {
     "runs.signal": change("asks", lambda on, run: on.runs.signal(run, "go", {"a": 1}, signal_id="k")),
     "runs.retry": change("failed", lambda on, run: on.runs.retry(run, reason="again"), apart=MOVING),
     "runs.rerun": change("waits", lambda on, run: on.runs.rerun(run, inputs={"n": 2})),
+    "runs.what_if": change("done", lambda on, run: on.runs.what_if(run, model="fast", budget={"calls": 3})),
+    "runs.what_if_report": read("done", lambda on, run: on.runs.what_if_report(run)),
     "runs.actions": read("failed", lambda on, run: on.runs.actions(run)),
     "runs.preview": read("failed", lambda on, run: on.runs.preview(run, "retry")),
     "runs.patch": change("waits", lambda on, run: on.runs.patch(run, PATCH, dry_run=True)),
@@ -394,6 +396,7 @@ _HERE = "of a whole database, for who has its file or its address: `here_only` c
 OTHERWISE = {
     "runs.begin": "what `start` asks, with whether the run is new, which HTTP says by its status",
     "runs.begin_rerun": "as `begin`",
+    "runs.begin_what_if": "as `begin`",
     "runs.summary": "a row of `runs.list`",
     "runs.nodes_of": "a page of `runs.nodes`, of a state that is at hand",
     "runs.plan_graph": "what `graph` asks, before it is drawn: HTTP compares its name with the one a reader has",

@@ -40,7 +40,7 @@ class Permission(StrEnum):
     """Retention, repair, triggers; figures of the whole process, which cover every tenant."""
     COSTS_READ = "costs:read"
     COSTS_WRITE = "costs:write"
-    """Budgets of the tenant and of its workflows."""
+    """Budgets of the tenant and of its workflows, and what-ifs, which spend money to find something out."""
     KEYS_ADMIN = "keys:admin"
     AUDIT_READ = "audit:read"
 

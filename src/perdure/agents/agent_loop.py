@@ -7,14 +7,14 @@ answers at once. An agent that fails for what its model did goes on from there i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from perdure.agents.left_behind import NOTE, SHAPE, TURN, short
-from perdure.agents.tool_calls import Policies, ToolCalls
+from perdure.agents.tool_calls import ToolCalls
 from perdure.agents.transcript import (
     SAME_MOST,
     Plan,
@@ -53,11 +53,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Agent:
-    def __init__(self, plan: Plan, ctx: Any, talk: Talk, policies: Callable[[], Policies]) -> None:
+    def __init__(self, plan: Plan, ctx: Any, talk: Talk, calls: ToolCalls) -> None:
         self._plan = plan
         self._ctx = ctx
         self._talk = talk
-        self._calls = ToolCalls(plan, ctx, policies)
+        self._calls = calls
         self._transcript = Transcript(plan)
         self._usage = Usage()
         before = ctx.last_checkpoint if isinstance(ctx.last_checkpoint, dict) else {}
@@ -87,7 +87,8 @@ class Agent:
 
     async def _converse(self) -> Answer:
         turn, denials = 0, 0
-        letters = read_letters({name: self._ctx.find_step(name) for name in self._ctx.list_steps("mail/")})
+        mail = {name: self._ctx.find_step(name) for name in self._ctx.list_steps("mail/")}
+        letters = [*self._plan.letters, *read_letters(mail)]
         while True:
             turn += 1
             for letter in letters:
@@ -139,7 +140,11 @@ class Agent:
                     waited += 1
                 if waited == MOST_WAITS:
                     raise
-                await self._ctx.sleep(_wait(name, waited), error.retry_after or 0)
+                await self._pause(_wait(name, waited), error)
+
+    async def _pause(self, name: str, error: Failure) -> None:
+        """Let the time pass that a provider asked for. Raises Suspended."""
+        await self._ctx.sleep(name, error.retry_after or 0)
 
     async def _finish(self, turn: int, name: str, kept: dict[str, Any], *, last: bool) -> Answer:
         """The answer, asked for again until it fits. Raises Failure."""

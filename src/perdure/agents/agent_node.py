@@ -30,12 +30,14 @@ from perdure.agents.openapi_calls import open_apis
 from perdure.agents.openapi_document import Api
 from perdure.agents.own_tools import BUDGET_SCHEMA
 from perdure.agents.run_patches import read_palette
-from perdure.agents.tool_calls import Policies
+from perdure.agents.tool import Tool
+from perdure.agents.tool_calls import Policies, ToolCalls
 from perdure.agents.toolbox import AVAILABLE, TOOLS_SCHEMA, check_tools, find_tools, read_tools, warn_profiles
 from perdure.agents.transcript import Plan, read_message
 from perdure.expressions.json_schema import find_mistake
 from perdure.expressions.leaves import has_leaf
 from perdure.llms.durable import Talk, clean
+from perdure.llms.operator_file import Found
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Message, Params, Prefix, Request, Text
 from perdure.llms.port import Tool as Offered
@@ -75,17 +77,22 @@ async def handle(config: Any, ctx: Any) -> Any:
 
     plan = msgspec.convert(await ctx.step("prefix", pin), Plan)
     models = find_models(config, ctx.tenant)
-    if plan.tools and (without := [found.name for found in models if found.row.tools == "none"]):
-        message = (
-            f'{", ".join(without)} takes no tools, by the operator\'s file; name a model with other tools than "none"'
-        )
-        raise Failure("bad_config", message, retryable=False)
+    check_models(plan, models)
     talk = Talk(ctx, models, as_budget(config.get("budget")))
 
     def policies() -> Policies:
         return llms.get_models().policies(ctx.tenant), plan.policies
 
-    return _give(plan, await Agent(plan, ctx, talk, policies).run())
+    return _give(plan, await Agent(plan, ctx, talk, ToolCalls(plan, ctx, policies)).run())
+
+
+def check_models(plan: Plan, models: Sequence[Found]) -> None:
+    """Refuse models that cannot be told of tools, where there are some. Raises Failure."""
+    if plan.tools and (without := [found.name for found in models if found.row.tools == "none"]):
+        message = (
+            f'{", ".join(without)} takes no tools, by the operator\'s file; name a model with other tools than "none"'
+        )
+        raise Failure("bad_config", message, retryable=False)
 
 
 async def recall_session(config: dict[str, Any], ctx: Any) -> Memory:
@@ -129,12 +136,11 @@ def make_plan(
     task = _text(config["prompt"] if "prompt" in config else config["goal"])
     earlier = messages_of(memory)
     session = read_session(config)
-    said = [config.get("instructions") or "", _DATA if tools else "", _ROUTE if routes else ""]
     request = Request(
         model=config["model"],
         prefix=Prefix(
             tools=tuple(Offered(tool.name, tool.description, tool.schema) for tool in tools if not tool.hidden),
-            system="\n\n".join(one for one in said if one),
+            system=instruct(config.get("instructions") or "", tools, routes),
         ),
         messages=(*earlier, Message("user", (Text(task),))),
         params=msgspec.convert({**_warmth(config), **(config.get("params") or {})}, Params),
@@ -156,6 +162,12 @@ def make_plan(
         turn=Turn(hide(short(task)), "", "", memory.summary, memory.through, memory.summary_label),
         notes=tuple(memory.notes),
     )
+
+
+def instruct(instructions: str, tools: Sequence[Tool], routes: Sequence[str]) -> str:
+    """What the model is told before everything else: what the author wrote, and what Perdure adds to it."""
+    said = [instructions, _DATA if tools else "", _ROUTE if routes else ""]
+    return "\n\n".join(one for one in said if one)
 
 
 def _warmth(config: dict[str, Any]) -> dict[str, Any]:

@@ -380,9 +380,9 @@ class ToolCalls:
             return await aside(self._ctx.tenant, self._keep, bound, value)
         except (Failure, NoHandle) as error:
             code = error.code if isinstance(error, Failure) else "no_handle"
-            return _failed(code, str(error))
+            return failed_call(code, str(error))
         except Exception as error:  # noqa: BLE001  a function may raise anything
-            return _failed(type(error).__name__, str(error))
+            return failed_call(type(error).__name__, str(error))
 
     async def _make(self, bound: Bound, key: str) -> Any:
         tool, given = bound.tool, bound.given
@@ -418,7 +418,7 @@ class ToolCalls:
         if size <= SHOWN_BYTES:
             return {"text": text_of(value)}
         if size > LARGEST_VALUE:
-            return _failed("too_large", f"it gave {size:,} bytes, and {LARGEST_VALUE:,} are allowed; ask for less")
+            return failed_call("too_large", f"it gave {size:,} bytes, and {LARGEST_VALUE:,} are allowed; ask for less")
         if bound.tool.kind == "openapi" and len(msgspec.json.encode(value["body"])) > SHOWN_BYTES:
             shown = preview(handle_of(bound.id), value["body"], size)
             return {"text": f'{{"status":{value["status"]},{shown[1:]}', "value": value["body"]}
@@ -454,7 +454,7 @@ def _is_allowed(tool: Tool | None, judged: Mapping[str, Any]) -> bool:
     return tool is not None and judged["verdict"] == "allow"
 
 
-def _failed(code: str, message: str) -> dict[str, Any]:
+def failed_call(code: str, message: str) -> dict[str, Any]:
     return {"text": text_of({"error": {"code": code, "message": cut(message, _SAID)}}), "failed": True}
 
 

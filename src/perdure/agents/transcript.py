@@ -43,6 +43,14 @@ _LAST = "This is your last turn: answer now, without calling a tool."
 _MODEL = re.compile(r"model/([0-9]+)(?:-([0-9]+))?(\.last)?(?:\.t[0-9]+)?(?:\.r([0-9]+)(?:\.t[0-9]+)?)?")
 
 
+class Letter(NamedTuple):
+    """What a person said to an agent at work, and the turn that reads it."""
+
+    turn: int
+    text: str
+    label: Label
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the first attempt began with, whatever is deployed later."""
 
@@ -61,6 +69,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What its session will know of it, but for what it says."""
     notes: tuple[Note, ...] = ()
     """Those of its session, the newest first."""
+    letters: tuple[Letter, ...] = ()
+    """Of a what-if: what people said in the run that is looked at."""
     approvals: dict[str, Any] = {}
     policies: tuple[Policy, ...] = ()
     """Those of the workflow; the operator's are read when they are needed."""
@@ -108,14 +118,6 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
     denied: bool = False
     routes: tuple[str, ...] = ()
     """Where the agent may let the run go on since then: nodes that it has added after itself."""
-
-
-class Letter(NamedTuple):
-    """What a person said to an agent at work, and the turn that reads it."""
-
-    turn: int
-    text: str
-    label: Label
 
 
 class Transcript:
@@ -255,18 +257,19 @@ def made_of(id: str, call: Call, tool: Tool | None, judged: Mapping[str, Any], s
 
 def _made_as(id: str, tool: Tool, arguments: Any, kept: Mapping[str, Any]) -> Made:
     """A call that was made, with what is kept of it."""
-    if tool.kind in ("workflow", "delegate") and "text" not in kept:
+    if "text" in kept:  # the worker made it, or a what-if answered it from history
+        label = read_label(kept["label"]) if "label" in kept else tool.returns
+        about = {"denied": kept.get("denied", False), "routes": tuple(kept.get("routes", ()))}
+        return Made(id, tool.name, arguments, kept["text"], kept.get("failed", False), label, **about)
+    if tool.kind in ("workflow", "delegate"):
         shown = {key: kept[key] for key in ("state", "output", "error") if kept.get(key) is not None}
         return Made(id, tool.name, arguments, text_of(shown), kept.get("state") != "completed", tool.returns)
     if tool.kind == "ask_human":
         shown = {key: kept[key] for key in ("decision", "decided_by", "comments", "data") if kept.get(key) is not None}
         return Made(id, tool.name, arguments, text_of(shown), label=TRUSTED)
-    if tool.kind == "patch":
-        first = (edge.partition(" -> ") for edge in kept["edges_added"])
-        routes = tuple(to for source, _, to in first if source == tool.target and to in kept["added"])
-        return Made(id, tool.name, arguments, text_of(dict(kept)), not kept["applied"], TRUSTED, routes=routes)
-    label = read_label(kept["label"]) if "label" in kept else tool.returns
-    return Made(id, tool.name, arguments, kept["text"], kept.get("failed", False), label)
+    first = (edge.partition(" -> ") for edge in kept["edges_added"])  # a patch
+    routes = tuple(to for source, _, to in first if source == tool.target and to in kept["added"])
+    return Made(id, tool.name, arguments, text_of(dict(kept)), not kept["applied"], TRUSTED, routes=routes)
 
 
 def _made_by(id: str, tool: Tool, arguments: Any, answer: Mapping[str, Any]) -> Made:
@@ -310,7 +313,7 @@ def read_turns(steps: Mapping[str, Any]) -> list[Turn]:
     plan = read_plan(steps)
     transcript = Transcript(plan)
     found: list[Turn] = []
-    letters = read_letters(steps)
+    letters = [*plan.letters, *read_letters(steps)]
     for number, names in sorted(_by_turn(steps).items()):
         for letter in letters:
             if letter.turn == number:

@@ -30,7 +30,14 @@ from perdure.model.money import Usage
 
 TALKING = frozenset({"agent", "llm", "classifier"})
 """The types whose nodes have a conversation; that of any other is empty."""
+WHAT_IF = "what_if"
+"""The type whose nodes go through the conversation of another."""
 Row = dict[str, Any]
+
+
+def talk_of(kind: str, steps: Mapping[str, Any]) -> str:
+    """The type whose conversation these steps are: that of a what-if is of the type that it looks at."""
+    return kind if kind != WHAT_IF else "agent" if "prefix" in steps else "llm"
 
 
 class Open(msgspec.Struct, frozen=True):

@@ -44,6 +44,7 @@ from perdure.api.routes import (
     system,
     tools,
     triggers,
+    what_ifs,
     workflows,
 )
 from perdure.api.shell import Shell
@@ -58,6 +59,7 @@ NOUNS: tuple[Routes, ...] = (
     run_lists.routes,
     runs.routes,
     run_readings.routes,
+    what_ifs.routes,
     chunk_frames.routes,
     pictures.of_runs,
     workflows.routes,

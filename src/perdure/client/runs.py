@@ -261,6 +261,35 @@ class RunsCalls(RunListsCalls, RunReadingsCalls):
         return post("runs", run_id, "rerun", body=body, headers=with_key(idempotency_key), repeatable=True)
 
     @operation
+    def what_if(
+        self,
+        run_id: str,
+        *,
+        node: str | None = None,
+        visit: int | None = None,
+        item: int | None = None,
+        model: str | None = None,
+        instructions: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        turns: int | None = None,
+        tools: Literal["pure", "recorded"] = "pure",
+        budget: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[v.WhatIfStarted]:
+        """Start a what-if: the conversations of a run with models, or those of `node`, are gone through again with another `model`,
+        other `instructions` or `params`. The model is called, within `budget`; tools are answered from history, and nothing with
+        an effect is done. `what_if_report` says what came of it. The `idempotency_key` is as in `start`."""
+        which = given(node=node, visit=visit, item=item, model=model, instructions=instructions, params=params)
+        body = {"tools": tools, **which, **given(turns=turns, budget=budget)}
+        return post("runs", run_id, "what-if", body=body, headers=with_key(idempotency_key), repeatable=True)
+
+    @operation
+    def what_if_report(self, run_id: str) -> Call[v.WhatIfReport]:
+        """What the what-if `run_id` came to, as far as it is: where each conversation diverges, what it used and answered, and what the
+        guard decides otherwise."""
+        return get("runs", run_id, "what-if")
+
+    @operation
     def patch(
         self,
         run_id: str,

@@ -1,4 +1,5 @@
-"""Agents: AG1 and S4. What was decided about each call, and what was done, compared from the events alone.
+"""Agents: AG1 and S4. What was decided about each call, and what was done, compared from the events alone. A what-if does nothing:
+it asks for nothing, and no step of it begins that may happen once.
 
 A step that is stored as a blob is not looked into: nothing is known of the calls that it decided about.
 """
@@ -12,10 +13,15 @@ from perdure.invariants.model import Key, Model
 from perdure.kernel import events as e
 
 _CALL = re.compile(r"(t[0-9]+(?:-[0-9]+)?\.[0-9]+)(?:\.again)?")
+_DONE = (e.ApprovalRequested, e.ChildStarted, e.NodeWaiting, e.StepStarted)
+"""What a node emits that asks for something, or does something once."""
 
 
 def look(model: Model, event: e.Event) -> None:
     """Follow an event that every other rule has seen."""
+    if isinstance(event, _DONE) and _type_of(model, event) == "what_if":
+        if not isinstance(event, e.StepStarted) or event.effect == "at_most_once":
+            model.blame("S4", f"{event.node}: a what-if does something ({event.type})")
     if isinstance(event, e.ApprovalRequested) and event.ask.endswith(".ok") and _is_agent(model, event):
         args = event.shown.get("args") if isinstance(event.shown, dict) else None
         model.shown[event.approval] = (_key(event), event.ask.removesuffix(".ok"), args)
@@ -63,9 +69,13 @@ def _key(event: e.NodeEvent) -> Key:
 
 
 def _is_agent(model: Model, event: e.NodeEvent) -> bool:
+    return _type_of(model, event) == "agent"
+
+
+def _type_of(model: Model, event: e.NodeEvent) -> str:
     act = model.acts.get(_key(event))
     node = None if act is None else model.node_of(act)
     if node is None:
-        return False
+        return ""
     kind = node.item if event.item is not None and node.item is not None else node
-    return kind.type == "agent"
+    return kind.type

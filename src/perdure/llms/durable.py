@@ -12,7 +12,7 @@ would be found otherwise. `ctx` is the worker's context.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -249,13 +249,9 @@ def rebuild(steps: dict[str, Any]) -> dict[str, str]:
     """The hash of every request of a conversation, made again from its steps alone: it equals what each step recorded."""
     first = msgspec.convert(steps["request"], Request)
     found: dict[str, str] = {}
-    rounds: dict[str, list[str]] = {}
-    for name in steps:
-        if name.startswith("call"):
-            rounds.setdefault(name.partition(".")[0], []).append(name)
-    for names in rounds.values():
+    for names in _rounds(steps).values():
         request = first
-        for name in sorted(names, key=_repair):
+        for name in names:
             kept = steps[name]
             found[name] = hash_of(shape(request, **kept["sent"]))
             message = msgspec.convert(kept["message"], Message)
@@ -265,6 +261,21 @@ def rebuild(steps: dict[str, Any]) -> dict[str, str]:
                     problems = ["it was cut off because it is too long; say less", *problems]
                 request = ask_to_mend(request, message, problems)
     return found
+
+
+def last_round(steps: Mapping[str, Any]) -> list[str]:
+    """The answers of the last round, by their steps in order: the first, and what came of each repair."""
+    rounds = _rounds(steps)
+    return rounds[max(rounds, key=lambda name: int(name.partition("~")[2] or 1))] if rounds else []
+
+
+def _rounds(steps: Iterable[str]) -> dict[str, list[str]]:
+    """The steps of the answers of each round, in order."""
+    rounds: dict[str, list[str]] = {}
+    for name in steps:
+        if name.startswith("call"):
+            rounds.setdefault(name.partition(".")[0], []).append(name)
+    return {name: sorted(names, key=_repair) for name, names in rounds.items()}
 
 
 def _repair(name: str) -> int:

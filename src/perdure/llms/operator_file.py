@@ -92,6 +92,8 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     tools: Literal["native", "schema", "none"] = "native"
     schema: Literal["native", "prompt"] = "native"
     """Whether the provider keeps answers to a JSON Schema; otherwise it is written into the prompt."""
+    private: bool = False
+    """Whether a what-if may show it what is private and was said to another model."""
     tenants: tuple[str, ...] = ("*",)
 
 

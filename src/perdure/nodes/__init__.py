@@ -8,9 +8,9 @@ from perdure.nodes.plugins import Plugins, find_installed
 from perdure.nodes.registry import Registry
 
 BUILTIN = tuple(
-    "agent classifier function http human input llm map output search task transform trigger wait workflow".split()
+    "agent classifier function http human input llm map output search task transform trigger wait what_if workflow".split()
 )
-_ELSEWHERE = {"agent": "perdure.agents.agent_node"}
+_ELSEWHERE = {"agent": "perdure.agents.agent_node", "what_if": "perdure.agents.what_if.what_if_node"}
 """Types that do not stand in a file of this folder."""
 
 

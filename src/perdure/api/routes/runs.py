@@ -123,10 +123,10 @@ async def start(call: Call, body: StartRun) -> Answer:
             started = await while_allowed(call, Permission.RUNS_START, _start(call, body))
     else:
         started = await _start(call, body)
-    return _answer(started)
+    return answer_of(started)
 
 
-def _answer(started: Started) -> Answer:
+def answer_of(started: Started) -> Answer:
     headers = {"Location": f"/api/v1/runs/{started.view['run_id']}"}
     if not started.created:
         headers["Idempotency-Replayed"] = "true"
@@ -481,7 +481,7 @@ async def rerun(call: Call, body: Rerun) -> Answer:
     started = await call.service.runs.begin_rerun(
         call.path("run_id"), from_node=body.from_node, inputs=body.inputs, definition=body.definition, key=call.key
     )
-    return _answer(started)
+    return answer_of(started)
 
 
 class PatchRun(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -100,7 +100,7 @@ class RunSummary(View, frozen=True, kw_only=True):
     alias: Maybe[str | None] = UNSET
     """The alias by which its version was chosen."""
     origin: Maybe[str | None] = UNSET
-    """The run that it was rerun from or continues."""
+    """The run that it was rerun from or continues, or that it looks at as a what-if."""
     last_event_at: Maybe[float | None] = UNSET
     dlq_count: Maybe[int] = UNSET
     """The number of its dead letters that wait for an operator."""
@@ -219,7 +219,7 @@ class Run(View, frozen=True, kw_only=True):
     patches: Maybe[int] = UNSET
     """How often its definition was changed, by a patch or with a retry, since it began with that version."""
     origin: Maybe[str] = UNSET
-    """The run that it was rerun from or continues."""
+    """The run that it was rerun from or continues, or that it looks at as a what-if."""
     continued_as: Maybe[str] = UNSET
     deadline_at: Maybe[float] = UNSET
     """When the run fails unless it has ended."""

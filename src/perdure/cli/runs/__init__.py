@@ -36,6 +36,7 @@ _NAMES = (
         "cost",
         "transcript",
         "guards",
+        "whatif",
         "cancel",
     ),
     *("pause", "resume", "rollback", "signal", "tell", "patch", "retry", "rerun"),

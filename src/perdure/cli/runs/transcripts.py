@@ -21,7 +21,7 @@ _id = click.argument("run_id", metavar="ID")
 _CUT = 500
 """The most characters of one text on a terminal, without `--full`."""
 _VERDICTS = {"allow": "allowed", "ask": "a person is asked", "deny": "denied", "invalid": "not possible"}
-_TALKING = ("agent", "llm", "classifier")
+_TALKING = ("agent", "llm", "classifier", "what_if")
 
 
 @click.command(short_help="Show what a model was told, said and called.")

@@ -139,6 +139,16 @@ from perdure.client.views.trigger_views import (
 )
 from perdure.client.views.usage_views import Limits, RunUsage, Spent, SpentBy, TenantUsage, Unsettled, Usage
 from perdure.client.views.value_views import Entry, MapItem, NodeInput, Slice, ValueKind
+from perdure.client.views.what_if_views import (
+    CallWithoutAnswer,
+    ComparedConversation,
+    ConversationSide,
+    LookedAt,
+    RuledOtherwise,
+    WhatIfReport,
+    WhatIfStarted,
+    WhatIfTotals,
+)
 from perdure.client.views.worker_views import Queue, Worker, WorkerTask
 
 __all__ = [
@@ -165,8 +175,11 @@ __all__ = [
     "BucketCount",
     "Budget",
     "BudgetList",
+    "CallWithoutAnswer",
     "ChangeRefused",
+    "ComparedConversation",
     "ComparedRun",
+    "ConversationSide",
     "DeadLetter",
     "DeadLetterCounts",
     "DeadLetterDetails",
@@ -201,6 +214,7 @@ __all__ = [
     "Line",
     "ListedWorkflow",
     "LogLine",
+    "LookedAt",
     "ManyChanged",
     "ManyRunsChanged",
     "MapItem",
@@ -234,6 +248,7 @@ __all__ = [
     "Registered",
     "RegistryTool",
     "RegistryToolList",
+    "RuledOtherwise",
     "Run",
     "RunActions",
     "RunCounts",
@@ -281,6 +296,9 @@ __all__ = [
     "VersionStats",
     "WaitingApprovals",
     "WaitingLetters",
+    "WhatIfReport",
+    "WhatIfStarted",
+    "WhatIfTotals",
     "Worker",
     "WorkerTask",
     "Workflow",

@@ -77,7 +77,7 @@ class RunSummary(TypedDict):
     alias: NotRequired[str | None]
     """The alias by which its version was chosen."""
     origin: NotRequired[str | None]
-    """The run that it was rerun from or continues."""
+    """The run that it was rerun from or continues, or that it looks at as a what-if."""
     last_event_at: NotRequired[float | None]
     dlq_count: NotRequired[int]
     """The number of its dead letters that wait for an operator."""
@@ -186,7 +186,7 @@ class Run(TypedDict):
     patches: NotRequired[int]
     """How often its definition was changed, by a patch or with a retry, since it began with that version."""
     origin: NotRequired[str]
-    """The run that it was rerun from or continues."""
+    """The run that it was rerun from or continues, or that it looks at as a what-if."""
     continued_as: NotRequired[str]
     deadline_at: NotRequired[float]
     """When the run fails unless it has ended."""

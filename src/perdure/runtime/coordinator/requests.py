@@ -98,6 +98,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     patch: Any = None
     # rerun: the run whose outcomes before `node` are kept; `inputs` then replaces what `node` is given, by node.
     # Without `node` the rerun begins at the start, and `inputs` are the run's
+    # start: the run that a what-if looks at
     source: str = ""
     checked: int | None = None
     """rerun: the event of `source` up to which the caller's right to keep its outcomes was checked; None: no check is
@@ -126,19 +127,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             case "start":
                 if ir is None:
                     raise ValueError("a start needs its IR")
-                return c.Start(
-                    **about,
-                    run_id=self.run_id,
-                    ir=ir,
-                    workflow_version=self.workflow_version,
-                    inputs=self.inputs,
-                    tags=self.tags,
-                    tenant=self.tenant,
-                    deadline_seconds=self.deadline_seconds,
-                    alias=self.alias,
-                    correlation_id=self.correlation_id,
-                    budget=self.budget,
-                )
+                return self._start(about, ir)
             case "cancel":
                 return c.Cancel(**about, reason=self.reason, force=self.force)
             case "pause":
@@ -181,6 +170,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return c.Requeue(**about, address=self._address(state), config=self.config)
             case "discard":
                 return c.Discard(**about, address=self._address(state), as_=self.as_)
+
+    def _start(self, about: dict[str, Any], ir: IR) -> c.Start:
+        return c.Start(
+            **about,
+            run_id=self.run_id,
+            ir=ir,
+            workflow_version=self.workflow_version,
+            inputs=self.inputs,
+            tags=self.tags,
+            tenant=self.tenant,
+            deadline_seconds=self.deadline_seconds,
+            alias=self.alias,
+            correlation_id=self.correlation_id,
+            budget=self.budget,
+            origin=(self.source, "") if self.source else None,
+        )
 
     def _address(self, state: State) -> Address:
         """The address of the parked activation, whichever attempt is parked there."""

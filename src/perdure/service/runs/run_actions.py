@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from perdure.agents.transcript_view import WHAT_IF
 from perdure.errors import PerdureError
 from perdure.kernel import commands as c
 from perdure.kernel.lifecycle import NodeState, RunState
@@ -48,7 +49,12 @@ class RunActions(RunLists):
     def _try_all(self, state: State) -> dict[str, Preview]:
         now = self._engine.clock.now()
         found = {name: preview(state, self._command(state, now, **fields)) for name, fields in _ALL}
-        found["rerun"] = preview_rerun(state, "")
+        why_not = find_no_rerun(state)
+        found["rerun"] = (
+            preview_rerun(state, "")
+            if why_not is None
+            else Preview(code="rerun_refused", why_not=why_not, state=state.state.value)
+        )
         is_open = state.state in (RunState.RUNNING, RunState.PAUSED)
         why = "" if is_open else f"run {state.run_id} is {state.state}; only a run under way takes signals and patches"
         for name in ("signal", "patch"):
@@ -72,6 +78,8 @@ class RunActions(RunLists):
         if record.quarantined is not None:
             why = f"run {record.run_id} is quarantined: {record.quarantined}"
             return preview_view(Preview(code="quarantined", why_not=why, state=state.state.value))
+        if action == "rerun" and (why_not := find_no_rerun(state)) is not None:
+            return preview_view(Preview(code="rerun_refused", why_not=why_not, state=state.state.value))
         if action != "rerun":
             command = self._command(state, self._engine.clock.now(), ir, kind=action, force=force)
             return preview_view(await aside(state.tenant, preview, state, command))
@@ -95,6 +103,13 @@ class RunActions(RunLists):
 
     def _command(self, state: State, at: float, ir: IR | None = None, **fields: Any) -> c.Command:
         return Request(run_id=state.run_id, by=self._tenancy.by, **fields).command(state, at, ir)
+
+
+def find_no_rerun(state: State) -> str | None:
+    """Why a run is not rerun: a what-if with other inputs would be another one, which nobody has checked. None: it may be."""
+    if state.origin is None or not any(node is not None and node.type == WHAT_IF for node in state.ir.nodes):
+        return None
+    return f"run {state.run_id} is a what-if; `perdure runs whatif {state.origin[0]}` makes another one"
 
 
 def awaited(state: State) -> list[str]:

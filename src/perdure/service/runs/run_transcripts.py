@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perdure.agents.transcript_view import TALKING, Open, guarded, head_of, page_of, turns_of
+from perdure.agents.transcript_view import TALKING, WHAT_IF, Open, guarded, head_of, page_of, talk_of, turns_of
 from perdure.budget import Budget
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import steps_of
@@ -29,11 +29,13 @@ async def transcript_of(engine: Engine, state: State, which: Which, after: int, 
     found = get_activation(state, which)
     node = state.pinned(found)
     kind, sealed = node.type, bool(node.sensitive)
-    steps = {} if sealed or kind not in TALKING else await _load(engine, state, steps_of(found.checkpoint))
+    talks = not sealed and (kind in TALKING or kind == WHAT_IF)
+    steps = await _load(engine, state, steps_of(found.checkpoint)) if talks else {}
+    talk = talk_of(kind, steps)
 
     def make() -> View:
-        turns, more = page_of(turns_of(kind, steps, _now(found)), after, limit, PAGE_BYTES)
-        return {**head_of(kind, steps), "turns": turns, "next_cursor": None if more is None else str(more)}
+        turns, more = page_of(turns_of(talk, steps, _now(found)), after, limit, PAGE_BYTES)
+        return {**head_of(talk, steps), "turns": turns, "next_cursor": None if more is None else str(more)}
 
     return {
         "run_id": state.run_id,
@@ -56,7 +58,7 @@ async def guards_of(engine: Engine, state: State, cursor: str | None, verdict: s
     items: list[View] = []
     for number, found in enumerate(list(state.activations.values())):
         node = state.pinned(found)
-        if number < int(begin) or node.type != "agent" or node.sensitive:
+        if number < int(begin) or node.type not in ("agent", WHAT_IF) or node.sensitive:
             continue
         kept = {name: data for name, data in steps_of(found.checkpoint).items() if _is_judged(name)}
         steps = await _load(engine, state, kept)

@@ -33,7 +33,7 @@ from perdure.service.runs.agent_mail import letter_to
 from perdure.service.runs.attempts import attempts_of
 from perdure.service.runs.history import last_event_at, state_at, steps_of
 from perdure.service.runs.patches import PatchInvalid, apply_patch, current_definition, preview
-from perdure.service.runs.run_actions import RunActions
+from perdure.service.runs.run_actions import find_no_rerun
 from perdure.service.runs.run_changes import Action, change_many
 from perdure.service.runs.run_events import EventsAsked, read_page
 from perdure.service.runs.run_lists import Asked
@@ -42,6 +42,7 @@ from perdure.service.runs.run_usage import read_budget, usage_of
 from perdure.service.runs.starts import Started, hash_of
 from perdure.service.runs.transfer import Transfer, export_run
 from perdure.service.runs.waiting_runs import is_waiting
+from perdure.service.runs.what_ifs import WhatIfs
 from perdure.service.tenancy import refuse_sealed
 from perdure.service.views import (
     View,
@@ -63,7 +64,7 @@ NODES_SHOWN = 1000
 EXPLAINED = 100
 
 
-class Runs(RunActions):
+class Runs(WhatIfs):
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def summary(self, run_id: str) -> View:
@@ -379,6 +380,8 @@ class Runs(RunActions):
             return Started({**await self._started(earlier, 0.0), **origin}, created=False)
         if asked is not None and (earlier := await self._earlier(record.row.tenant, *asked)) is not None:
             return Started({**await self._started(earlier, 0.0), **origin}, created=False)
+        if (why_not := find_no_rerun(state)) is not None:
+            raise Refused(why_not, code="rerun_refused")
         kept = None if definition is None else await self._keep(definition, record.row.tenant)
         values = None if inputs is None else dict(inputs)
         if from_node and kept is None:

@@ -15,6 +15,7 @@ from perdure import functions
 from perdure.errors import Refused
 from perdure.expressions.run_inputs import find_unknown
 from perdure.functions import FunctionNotAllowed
+from perdure.journal import RunRecord
 from perdure.model.ir import IR
 from perdure.nodes.config_checks import find_refused_functions
 from perdure.runtime.coordinator.requests import KEY_USED, Request, key_outlived
@@ -59,43 +60,36 @@ class Starts:
         rollout_key: str | None = None,
         correlation_id: str | None = None,
         budget: Mapping[str, Any] | None = None,
+        origin: RunRecord | None = None,
     ) -> Started:
         """Start a run of a registered workflow (`name`, `name@3`, `name@alias`) or of a definition, which does not
         register it. A repeated `key` gives the run it started before, provided the same was asked for. Where an alias
-        means several versions, the same `rollout_key` (a customer, …) gets the same version until the alias moves."""
+        means several versions, the same `rollout_key` (a customer, …) gets the same version until the alias moves.
+        `origin` is the run that a what-if looks at, whose tenant it has."""
         if bool(workflow) == (definition is not None):
             message = "give either workflow or definition"
             raise Invalid(message, [Trouble("workflow", "conflicting_keys" if workflow else "missing_key", message)])
-        if wait_seconds > LONGEST_WAIT_SECONDS:
-            message = (
-                f"wait_seconds is at most {LONGEST_WAIT_SECONDS:g}, this is {wait_seconds:g}; "
-                "to wait longer, start the run and follow it until it ends"
-            )
-            raise Invalid(message, [Trouble("wait_seconds", "wrong_value", message)])
-        if tags is not None and len(tags) > MOST_TAGS:
-            many = f"a run has at most {MOST_TAGS} tags, these are {len(tags)}"
-            message = f"{many}; what a run works on belongs in its inputs"
-            raise Invalid(message, [Trouble("tags", "wrong_value", message)])
+        _check_bounds(wait_seconds, tags)
         tenancy = self._tenancy
+        tenant = tenancy.tenant if origin is None else origin.row.tenant
         wanted = [workflow, definition, inputs, tags, deadline_seconds]
         if rollout_key or correlation_id:  # otherwise left out: keys that are stored have the hash without them
             wanted += [rollout_key, correlation_id]
         wanted += [dict(budget)] if budget else []
         asked = None if key is None else (key, hash_of(wanted))
-        if asked is not None and (earlier := await self._earlier(tenancy.tenant, *asked)) is not None:
+        if asked is not None and (earlier := await self._earlier(tenant, *asked)) is not None:
             return Started(await self._started(earlier, wait_seconds), created=False)
         run_id = run_id or self._engine.runs.new_id()
         found = await (
-            resolve(tenancy, workflow, rollout_key or key or run_id)
-            if workflow
-            else self._keep(definition, tenancy.tenant)
+            resolve(tenancy, workflow, rollout_key or key or run_id) if workflow else self._keep(definition, tenant)
         )
         if workflow and functions.allowed() is not None:  # at registration more functions may have been allowed
             self._check_functions(await self._engine.library.get(found.ir))
         request = Request(
             kind="start",
             run_id=run_id,
-            tenant=tenancy.tenant,
+            tenant=tenant,
+            source="" if origin is None else origin.run_id,
             key=asked,
             by=tenancy.by,
             ir=found.ir,
@@ -155,6 +149,19 @@ class Starts:
                 await self._engine.contents.view(state, raw=True, nodes=False, budget=self._tenancy.budget)
             )["outputs"]
         return view
+
+
+def _check_bounds(wait_seconds: float, tags: Mapping[str, str] | None) -> None:
+    if wait_seconds > LONGEST_WAIT_SECONDS:
+        message = (
+            f"wait_seconds is at most {LONGEST_WAIT_SECONDS:g}, this is {wait_seconds:g}; "
+            "to wait longer, start the run and follow it until it ends"
+        )
+        raise Invalid(message, [Trouble("wait_seconds", "wrong_value", message)])
+    if tags is not None and len(tags) > MOST_TAGS:
+        many = f"a run has at most {MOST_TAGS} tags, these are {len(tags)}"
+        message = f"{many}; what a run works on belongs in its inputs"
+        raise Invalid(message, [Trouble("tags", "wrong_value", message)])
 
 
 def hash_of(asked: Any) -> str:
