@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -97,6 +98,17 @@ async def test_a_delivery_starts_a_run_and_the_same_id_is_answered_alike(server)
     shown = await server.ok(f"/runs/{first.json()['run_id']}", headers=bearer())
     assert shown["inputs"] == {"day": "monday"}
     assert await figures(server) == {"taken": 2.0, "duplicate": 1.0}
+
+
+async def test_a_delivery_has_the_time_it_came_at_and_its_id(server):
+    inputs = {"day": "{{ trigger.at }}", "id": "{{ trigger.id }}", "by": "{{ trigger.name }}"}
+    hook = await register(server, {**ORDERS, "inputs": inputs})
+    before = int(system.now())
+    await send(server, hook, {})
+    (run,) = await finished(server, 1)
+    found = (await server.ok(f"/runs/{run['run_id']}", headers=bearer()))["inputs"]
+    assert (found["id"], found["by"]) == ("m1", "orders")
+    assert before <= datetime.fromisoformat(found["day"]).timestamp() <= system.now()
 
 
 async def test_what_templates_read_of_a_delivery_has_no_proof_in_it(server):
@@ -293,8 +305,8 @@ async def test_a_revision_that_comes_between_mapping_and_taking_maps_anew(server
     hook = await register(server)
     real = webhooks._map
 
-    async def slow(engine, caller, item, size):
-        made = await real(engine, caller, item, size)
+    async def slow(engine, caller, item, size, facts):
+        made = await real(engine, caller, item, size, facts)
         if caller.row.revision == 1:
             await register(server, {**ORDERS, "inputs": {"day": "second"}})
         return made

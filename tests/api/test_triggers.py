@@ -33,7 +33,7 @@ ORDERS = {
 }
 FIELDS = {
     *("name", "kind", "state", "revision", "trigger_id", "hook", "workflow", "cursor", "next_at", "last_at"),
-    *("waiting", "open", "parked", "failures", "pauses", "error", "spec"),
+    *("waiting", "open", "parked", "failures", "skipped", "last_success", "pauses", "error", "spec"),
 }
 
 

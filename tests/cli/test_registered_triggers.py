@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+from typing import Any
 
 import click
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from perdure.cli.frame.backend import ask
 from perdure.cli.frame.where import Where
 from perdure.cli.triggers.own_triggers import apply_declared
-from perdure.cli.triggers.trigger_output import print_triggers, say_pauses
+from perdure.cli.triggers.trigger_output import print_trigger, print_triggers, say_pauses
 from perdure.cli.triggers.trigger_trials import poll_registered
 from tests.attack.marks import attack
 from tests.attack.test_terminal import HOSTILE, assert_clean
@@ -101,6 +102,16 @@ def test_a_list_says_which_trigger_is_in_trouble_and_why(capsys):
     assert said.err.startswith("bad: 10.0.0.7:5432 may not be called")
     assert "\x1b" not in said.err
     assert "good" not in said.err
+
+
+def test_what_was_left_out_is_said_by_reason(capsys):
+    view: dict[str, Any] = dict.fromkeys(("cursor", "error", "last_at", "next_at"))
+    view |= {"name": "n", "kind": "schedule", "state": "active", "workflow": "w", "trigger_id": "t", "revision": 1}
+    view |= {"open": 1, "waiting": 0, "parked": 0, "last_success": 0.0, "skipped": {"catchup": 2, "overlap": 12}}
+    print_trigger(view, "")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("skipped")] == ["2 catchup, 12 overlap"]
+    assert [line.split()[2] for line in lines if line.startswith("last success")] == ["1970-01-01"]
 
 
 @pytest.mark.parametrize(

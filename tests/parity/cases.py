@@ -481,7 +481,7 @@ def chat(world):
 
 # -- triggers ----------------------------------------------------------------------------------------------------------
 
-MOVED = ("trigger_id", "run_id", "next_at", "last_at", "spec", "cursor", "waiting", "open", "failures")
+MOVED = ("trigger_id", "run_id", "next_at", "last_at", "spec", "cursor", "waiting", "open", "failures", "last_success")
 """What of a trigger is its own, or changes with its runs."""
 DAILY = {"workflow": "kept-done", "schedule": {"cron": "0 3 * * *"}}
 

@@ -157,6 +157,7 @@ OF_A_TRIGGER = (
     "cursor",
     "next_at",
     "last_at",
+    "last_success",
     "open",
     "waiting",
     "run_id",

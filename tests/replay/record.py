@@ -640,6 +640,17 @@ def trigger_inside_a_loop() -> Run:
     return run
 
 
+@scenario
+def schedule_that_knows_its_last_success() -> Run:
+    run = TriggerRun()
+    run.schedule(overlap="skip")
+    run.pass_time(21)
+    run.end(*run.box.open)
+    run.pass_time(60)
+    run.pass_time(60)
+    return run
+
+
 def expected(state: State) -> dict[str, Any]:
     """What a journal evolves to, in words that do not depend on how a state is stored."""
     nodes = {}

@@ -45,7 +45,17 @@ def test_a_recorded_journal_evolves_to_the_recorded_state(file: Path) -> None:
     state, journal, result = read(file)
     for event in journal:
         evolve(state, event)
-    assert expected(state) == result
+    found = expected(state)
+    if "triggers" in result:  # later versions know more of a mailbox
+        found["triggers"] = as_recorded(found["triggers"], result["triggers"])
+    assert found == result
+
+
+def as_recorded(found: Any, recorded: Any) -> Any:
+    """The part of what was found that the record speaks of."""
+    if not isinstance(recorded, dict) or not isinstance(found, dict):
+        return found
+    return {key: as_recorded(found[key], recorded[key]) for key in recorded if key in found}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")

@@ -74,6 +74,18 @@ def test_a_moment_while_a_run_is_open_is_skipped_and_said():
     assert waits.waiting == 1
 
 
+@pytest.mark.slow
+def test_a_run_that_was_left_out_is_made_up_for_from_the_last_success_on():
+    since = 'since: "{{ trigger.last_success | default(trigger.previous, true) }}"'
+    often = NIGHTLY.replace('cron: "30 2 * * *"', "every: 5m").replace('since: "{{ trigger.previous }}"', since)
+    about = {"since": "2026-03-27T12:00", "until": "2026-03-27T12:22", "stubs": {"make": Stub(delay=400)}}
+    runs = nightly(often, **about).runs
+    assert [(run.inputs["since"][11:16], run.inputs["day"][11:16]) for run in runs] == [
+        ("12:00", "12:05"),
+        ("12:05", "12:15"),  # 12:10 was skipped
+    ]
+
+
 def test_since_counts_and_until_does_not():
     hourly = {"name": "h", "workflow": "report", "schedule": {"every": "1h"}, "inputs": {"day": "{{ trigger.at }}"}}
     begin = datetime(2026, 5, 1, tzinfo=UTC)

@@ -5,11 +5,23 @@ from datetime import UTC, datetime
 import pytest
 
 from perdure.budget import Budget
+from perdure.triggers.calendar import Moment
 from perdure.triggers.declarations import read_data
-from perdure.triggers.mapping import Filtered, Mapped, Poison, map_item, map_moment, map_window
-from perdure.triggers.trials import fill_inputs
+from perdure.triggers.mapping import (
+    Filtered,
+    Mapped,
+    Poison,
+    facts_of,
+    facts_of_item,
+    list_facts,
+    map_item,
+    map_moment,
+    map_window,
+)
+from perdure.triggers.trials import fill_inputs, try_item, try_moment
+from perdure.triggers.zones import get_zone
 
-FACTS = {"at": "2026-01-01T00:00:00Z", "number": 7}
+FACTS = facts_of_item(1_767_225_600.0)
 
 
 def broken(found) -> str:
@@ -28,10 +40,10 @@ def hook(**trigger):
 
 
 def test_an_item_has_an_id_a_key_and_inputs():
-    trigger = hook(key="{{ item.body.customer }}", inputs={"order": "{{ item.body }}", "n": "no {{ trigger.number }}"})
+    trigger = hook(key="{{ item.body.customer }}", inputs={"order": "{{ item.body }}", "n": "at {{ trigger.at }}"})
     item = {"headers": {"x-id": "d1"}, "body": {"customer": 5, "lines": [1, {"a": None}]}}
     assert map_item(trigger, item, FACTS, id="from the scheme") == Mapped(
-        "d1", "5", {"order": {"customer": 5, "lines": [1, {"a": None}]}, "n": "no 7"}
+        "d1", "5", {"order": {"customer": 5, "lines": [1, {"a": None}]}, "n": "at 2026-01-01T00:00:00Z"}
     )
 
 
@@ -57,7 +69,7 @@ def test_what_is_in_an_item_is_never_a_template():
     [
         ("item.a == 1", True),
         ("item.a == 2", False),
-        ("trigger.number == 7 && trigger.name == 't'", True),
+        ("trigger.at == '2026-01-01T00:00:00Z' && trigger.name == 't'", True),
         ("has(item.b)", False),
         ({"type": "jsonpath", "query": "$.a", "operator": "==", "value": 1}, True),
         ({"type": "jsonpath", "query": "$.b", "operator": "exists"}, False),
@@ -136,6 +148,32 @@ def test_an_item_of_a_window_waits_for_its_inputs():
     assert broken(map_window(make(inputs={"x": "{{ item.k }}"}), [{}], {})) == "inputs"
 
 
+SCHEDULED = {"event": None, "schedule": {"every": 60}}
+
+
+@pytest.mark.parametrize(
+    "about", [{}, {"batch": {"items": 3, "within": 5}}, {"debounce": {"quiet": 1, "keep": "last"}}, SCHEDULED]
+)
+def test_what_a_trigger_says_that_templates_read_is_there_when_they_are_filled_in(about):
+    """And `perdure triggers test` gives no more and no less."""
+    facts = list_facts(make(**about))
+    trigger = make(**about, inputs={name: f"{{{{ trigger.{name} }}}}" for name in facts})
+    if "schedule" in about:
+        moment = facts_of(Moment(60, 60.0, 0, 120), get_zone("UTC"), 3, 0.0)
+        real = map_moment(trigger, moment)
+        assert isinstance(real, dict)
+        assert try_moment(trigger, 0.0, 0.0)["inputs"] == {**real, "number": 1}
+        assert (real["id"], real["last_success"]) == ("60.000", "1970-01-01T00:00:00+00:00")
+    else:
+        found = map_item(trigger, {"a": 1}, FACTS, id="i")
+        assert isinstance(found, Mapped)
+        assert try_item(trigger, {"a": 1}, 1_767_225_600.0, "i")["inputs"] == found.inputs
+        many = {**FACTS, "number": 7, "id": "i", "key": ""}
+        real = found.inputs if found.inputs is not None else map_window(trigger, [{"a": 1}], many)
+    assert isinstance(real, dict)
+    assert set(real) == set(facts)
+
+
 def test_a_moment_has_facts_and_no_item():
     trigger = make(
         event=None, schedule={"every": 60}, inputs={"day": "{{ trigger.at }}", "since": "{{ trigger.previous }}"}
@@ -159,6 +197,13 @@ def test_what_is_fired_by_hand_stands_between_two_moments():
         "at": "now",
         "since": "2026-03-28T02:30:00+01:00",
         "until": "2026-03-29T03:00:00+02:00",
+    }
+    of_moments = {name: f"{{{{ trigger.{name} }}}}" for name in ("number", "id", "last_success")}
+    by_hand = make(event=None, schedule={"every": 60}, inputs=of_moments)
+    assert fill_inputs(by_hand, {}, noon, 0.0) == {
+        "number": None,
+        "id": None,
+        "last_success": "1970-01-01T00:00:00+00:00",
     }
 
 

@@ -43,6 +43,8 @@ class TargetAsked(msgspec.Struct, frozen=True, kw_only=True):
     item: Any
     items: tuple[Any, ...] = ()
     """Those of a window, of which `item` is the last."""
+    last_success: float | None = None
+    """The latest moment whose run has completed (rule 57)."""
 
 
 class Verdict(msgspec.Struct, frozen=True):

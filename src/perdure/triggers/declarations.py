@@ -32,7 +32,7 @@ from perdure.triggers.calendar import (
 )
 from perdure.triggers.cron import BadLine, Cron
 from perdure.triggers.item_filters import EVENT_NAMES, find_mistakes
-from perdure.triggers.mapping import FACTS, ROOTS
+from perdure.triggers.mapping import FACTS, OF_ITEM, ROOTS, list_facts
 from perdure.triggers.zones import UnknownZone, get_zone
 
 _TEMPLATE_STEPS, _LETTER_STEPS = 100, 4
@@ -126,18 +126,26 @@ def find_more(trigger: Trigger, written: Any, now: float, budget: Budget) -> Ite
     if isinstance(source, Event) and trigger.workflow and "{{" in source.key:
         said = "the key of an event is fixed here: there is no run whose values a template could read"
         yield ("event", "key"), "wrong_value", said
-    roots = ("trigger",) if isinstance(source, Schedule) else ROOTS
-    for key in ("inputs", "key"):
-        yield from _check_templates(written.get(key), (key,), roots, budget)
+    facts = list_facts(trigger)
+    yield from _check_templates(written.get("inputs"), ("inputs",), _roots(facts), facts, budget)
+    yield from _check_templates(written.get("key"), ("key",), _roots(OF_ITEM), OF_ITEM, budget)
     webhook = written.get("webhook")
     if isinstance(webhook, dict):
-        yield from _check_templates(webhook.get("id"), ("webhook", "id"), ("trigger", "item"), budget)
+        yield from _check_templates(webhook.get("id"), ("webhook", "id"), _roots(OF_ITEM), OF_ITEM, budget)
         answer = webhook.get("answer")
         if isinstance(answer, dict):
-            yield from _check_templates(answer.get("body"), ("webhook", "answer", "body"), ("run", *ROOTS), budget)
+            roots = ("run", *_roots(OF_ITEM))
+            yield from _check_templates(answer.get("body"), ("webhook", "answer", "body"), roots, ("name",), budget)
 
 
-def _check_templates(value: Any, path: Path, roots: tuple[str, ...], budget: Budget) -> Iterator[tuple[Path, str, str]]:
+def _roots(facts: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that templates begin with, where `trigger` has these facts: some stand there by themselves as well."""
+    return tuple(one for one in ROOTS if one == "trigger" or one in facts)
+
+
+def _check_templates(
+    value: Any, path: Path, roots: tuple[str, ...], facts: tuple[str, ...], budget: Budget
+) -> Iterator[tuple[Path, str, str]]:
     for place, text in templates(value, path):
         budget.spend(_TEMPLATE_STEPS + _LETTER_STEPS * len(text))
         mistake = find_mistake(text)
@@ -154,10 +162,13 @@ def _check_templates(value: Any, path: Path, roots: tuple[str, ...], budget: Bud
             if root == "secrets":
                 yield place, "bad_reference", "a secret is no part of what a run is given; name it in the workflow"
             elif root not in roots:
-                yield place, "bad_reference", f"there is no '{root[:80]}' here; a template reads {', '.join(roots)}"
-            elif root == "trigger" and reference.path and reference.path[0] not in FACTS:
-                known = ", ".join(FACTS)
-                yield place, "bad_reference", f"there is no 'trigger.{str(reference.path[0])[:80]}'; it has {known}"
+                more = "; only with batch or debounce are there several items" if root == "items" else ""
+                said = f"there is no '{root[:80]}' here; a template reads {', '.join(roots)}{more}"
+                yield place, "bad_reference", said
+            elif root == "trigger" and reference.path and reference.path[0] not in facts:
+                name = str(reference.path[0])[:80]
+                where = " here" if name in FACTS else ""
+                yield place, "bad_reference", f"there is no 'trigger.{name}'{where}; it has {', '.join(facts)}"
 
 
 def _check_schedule(

@@ -19,7 +19,7 @@ from perdure.expressions.namespace import Namespace, Run
 from perdure.expressions.templates import get_template, render
 from perdure.kernel.segments import Secret
 from perdure.model.references import templates
-from perdure.model.trigger_sources import Event, Poll, Webhook
+from perdure.model.trigger_sources import Event, Poll, Schedule, Webhook
 from perdure.model.triggers import Trigger
 from perdure.triggers.calendar import Moment
 from perdure.triggers.item_filters import BadFilter, matches_event, passes
@@ -32,8 +32,11 @@ UNMAPPED = "unmapped"
 UNREADABLE = "unreadable"
 """The code of the error of an item that its source could not give: it has no content here."""
 ROOTS = ("trigger", "item", "items")
-FACTS = ("name", "at", "previous", "next", "number", "id", "key", "scheduled", "item", "items", "last_success")
-"""What `trigger` has in templates and filters."""
+ALWAYS = ("name", "at", "id", "scheduled")
+OF_ITEM = (*ALWAYS, "item")
+OF_MOMENT = (*ALWAYS, "previous", "next", "number", "last_success")
+FACTS = (*OF_MOMENT, "key", "item", "items")
+"""What `trigger` has in templates and filters, where it is known (`list_facts`)."""
 
 _NOBODY = Run("", "")
 _SHAPES = {dict: "an object", list: "a list", bool: "true or false"}
@@ -59,13 +62,32 @@ class Poison(msgspec.Struct, frozen=True):
     message: str
 
 
-def facts_of(moment: Moment, zone: ZoneInfo, number: int = 1) -> dict[str, Any]:
+def list_facts(trigger: Trigger) -> tuple[str, ...]:
+    """What `trigger` has in the inputs of its runs."""
+    if isinstance(trigger.source, Schedule):
+        return OF_MOMENT
+    return (*OF_ITEM, "key", "number", "items") if gathers(trigger) else (*OF_ITEM, "key")
+
+
+def gathers(trigger: Trigger) -> bool:
+    """Whether a run is given several items, whose templates are filled in when all of them are there."""
+    return trigger.batch is not None or trigger.debounce is not None
+
+
+def facts_of_item(at: float) -> dict[str, Any]:
+    """What templates know of an item that came at this time, beside what is in it."""
+    return {"at": say_time(at), "scheduled": False}
+
+
+def facts_of(moment: Moment, zone: ZoneInfo, number: int = 1, last_success: float | None = None) -> dict[str, Any]:
     """What templates know of a moment: times by the clock of its zone, with their offset."""
     return {
         "at": say_time(moment.nominal, zone),
         "previous": None if moment.previous is None else say_time(moment.previous, zone),
         "next": None if moment.next is None else say_time(moment.next, zone),
         "number": number,
+        "id": f"{moment.nominal:.3f}",
+        "last_success": None if last_success is None else say_time(last_success, zone),
         "scheduled": True,
     }
 
@@ -97,7 +119,7 @@ def map_item(
             known["id"] = id = _render_text(source.id, "id", {"item": item, "trigger": known}, budget)
         key = _render_text(trigger.key, "key", {"item": item, "trigger": known}, budget) if trigger.key else ""
         known["key"] = key
-        if trigger.batch is not None or trigger.debounce is not None:
+        if gathers(trigger):
             return Mapped(id, key, None)
         return Mapped(id, key, _render_inputs(trigger, {"item": item, "trigger": known}, budget))
     except _Broken as broken:

@@ -6,7 +6,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.triggers import trigger_commands
-from tests.kernel.mailboxes import trigger
+from tests.kernel.mailboxes import answer_target, trigger
 
 
 def test_rule_55_nothing_of_the_past_runs():
@@ -140,6 +140,42 @@ def test_rule_57_the_interval_of_a_moment_is_from_the_one_before():
     (event,) = run.events("trigger.received")
     (item,) = event.items
     assert (item.previous, item.nominal, item.next) == (999_960.0, 1_000_020.0, 1_000_080.0)
+
+
+def test_rule_57_a_moment_knows_the_latest_whose_run_has_completed():
+    run, known = trigger(), {}
+
+    def answer(question: c.Question) -> Any:
+        known[question.evidence.item.nominal] = question.evidence.last_success
+        return answer_target(question)
+
+    run.answers["target"] = answer
+    run.schedule(overlap="buffer", open=2)
+    run.pass_time(21)
+    run.pass_time(60)
+    first, second = (start.run_id for start in run.started)
+    run.end(second)
+    run.end(first)  # a later moment has succeeded before
+    run.pass_time(60)
+    (third,) = run.box.open
+    run.end(third, state="failed")
+    run.pass_time(60)
+    assert list(known.values()) == [None, None, 1_000_080.0, 1_000_080.0]
+    assert run.box.succeeded == 1_000_080.0
+
+
+def test_rule_57_what_is_fired_by_hand_is_no_moment_that_has_succeeded():
+    run = trigger()
+    run.schedule()
+    run.fire("a")
+    run.end(*run.box.open)
+    assert run.box.succeeded is None
+
+
+def test_rule_56_what_was_left_out_is_counted_by_reason():
+    run = late(60 * 5, overlap="skip", catchup="latest")
+    run.pass_time(60)
+    assert run.box.skipped == {"superseded": 4, "overlap": 1}
 
 
 def test_rule_57_jitter_moves_the_start_and_not_the_moment():

@@ -107,7 +107,9 @@ def print_trigger(view: View, address: str) -> None:
             "next": "" if view["next_at"] is None else f"{moment(view['next_at'])}, {until(view['next_at'])}",
             "last": "" if view["last_at"] is None else f"{moment(view['last_at'])}, {ago(view['last_at'])}",
             "items": ", ".join(f"{number} {word}" for number, word in counts if number),
+            "skipped": ", ".join(f"{number} {word}" for word, number in view.get("skipped", {}).items()),
             "failures": f"{view['failures']} in a row" if view.get("failures") else "",
+            "last success": "" if view.get("last_success") is None else moment(view["last_success"]),
             "cursor": "" if view["cursor"] is None or view["kind"] == "schedule" else _say_cursor(view["cursor"]),
             "run": view["trigger_id"],
         }

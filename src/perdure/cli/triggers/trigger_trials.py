@@ -45,6 +45,7 @@ def try_file(
 ) -> None:
     from perdure.cli.triggers.trigger_files import choose_trigger, read_triggers
     from perdure.cli.triggers.trigger_output import find_moments, show_tried_item, show_tried_moments, try_moments
+    from perdure.clock import system
     from perdure.triggers.trials import try_item
 
     trigger = choose_trigger(read_triggers(file), name)
@@ -52,7 +53,7 @@ def try_file(
     if trigger.kind == "schedule":
         show_tried_moments(try_moments(trigger, find_moments(trigger, at, count)), count, as_json)
     elif item is not None:
-        tried = try_item(trigger, read_item(item), item_id)
+        tried = try_item(trigger, read_item(item), system.now(), item_id)
         show_tried_item(trigger.name, trigger.workflow, tried, as_json)
     elif as_json:
         print_json({"name": trigger.name, "kind": trigger.kind, "valid": True})
@@ -90,6 +91,7 @@ def _poll(
     """Read the source from here, and show what the trigger would make of what comes."""
     from perdure.cli.frame.source import import_modules
     from perdure.cli.triggers.trigger_output import show_tried_items
+    from perdure.clock import system
     from perdure.runtime.coordinator.triggers.poll_tasks import POLLED
     from perdure.triggers.mapping import polled_item
     from perdure.triggers.trials import try_item
@@ -97,11 +99,11 @@ def _poll(
     if trigger.kind not in POLLED:
         raise click.UsageError(f"trigger {trigger.name} is a {trigger.kind}, which is not polled; use --item or --at")
     import_modules(modules, "-")
-    found = asyncio.run(_read(trigger, cursor, count, where))
+    found, now = asyncio.run(_read(trigger, cursor, count, where)), system.now()
     tried = [
         {"result": "poison", "part": "item", "error": one.error, "id": one.id}
         if one.error
-        else {"id": one.id, **try_item(trigger, polled_item(trigger, one.id, one.data), one.id)}
+        else {"id": one.id, **try_item(trigger, polled_item(trigger, one.id, one.data), now, one.id)}
         for one in found
     ]
     show_tried_items(trigger.name, tried, as_json)

@@ -40,6 +40,10 @@ class Trigger(TypedDict):
     """How many items could start no run."""
     failures: int
     """How many runs in a row have failed."""
+    skipped: dict[str, int]
+    """How many items and moments have started no run, by reason."""
+    last_success: float | None
+    """The latest moment of a schedule whose run has completed; null: none, or `overlap` is `allow`."""
     pauses: list[TriggerPause]
     """Why it is paused, and by whom; empty: it is not. It goes on when it is resumed."""
     error: Error | None

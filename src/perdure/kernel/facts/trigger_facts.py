@@ -148,6 +148,8 @@ def _move(state: State, box: Mailbox, event: e.TriggerReceived | e.TriggerAdvanc
 def _skipped(state: State, event: e.TriggerSkipped) -> None:
     box = get_box(state, event)
     _remove(state, box, event.numbers)
+    count = event.count + len(event.numbers)
+    state.put(box.skipped, event.reason, box.skipped.get(event.reason, 0) + count)
     if event.reason == "paused" and event.until is not None and isinstance(box.cursor, float):
         box.missed = (box.cursor if box.missed is None else box.missed[0], event.until)
 
@@ -161,7 +163,7 @@ def _started(state: State, event: e.TriggerStarted) -> None:
         items = _remove(state, box, start.numbers)
         last = items[-1]
         if box.mode(last) != "allow":
-            state.put(box.open, start.run_id, Firing(last.number, last.key, last.lane))
+            state.put(box.open, start.run_id, Firing(last.number, last.key, last.lane, last.nominal))
 
 
 @folds(e.TriggerHanded)
@@ -173,11 +175,14 @@ def _handed(state: State, event: e.TriggerHanded) -> None:
 def _ended(state: State, event: e.TriggerEnded) -> None:
     box = get_box(state, event)
     for end in event.ends:
+        firing = box.open.get(end.run_id)
         state.drop(box.open, end.run_id)
         if end.state == "failed":
             box.failures += 1
         elif end.state == "completed":
             box.failures = 0
+            if firing is not None and firing.moment is not None:
+                box.succeeded = max(firing.moment, firing.moment if box.succeeded is None else box.succeeded)
 
 
 @folds(e.TriggerParked)
@@ -225,7 +230,7 @@ def _carried(state: State, event: e.TriggerCarried) -> None:
     box.parked = {n: Parked(_with(one.item, given), one.error) for n, one in box.parked.items()}
     box.open, box.seen, box.recent = dict(box.open), dict(box.seen), list(box.recent)
     box.lanes = {n: msgspec.structs.replace(lane) for n, lane in box.lanes.items()}
-    box.newest = dict(box.newest)
+    box.newest, box.skipped = dict(box.newest), dict(box.skipped)
     box.windows = {n: msgspec.structs.replace(one, numbers=list(one.numbers)) for n, one in box.windows.items()}
     state.add(state.triggers, event.node, box)
 

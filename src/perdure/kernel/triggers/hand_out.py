@@ -181,7 +181,8 @@ def _prepare(box: Mailbox, item: Item) -> Ready:
 
 def ask_target(node: str, box: Mailbox, ready: Ready) -> c.Question:
     items = ready.items if ready.window else ()
-    asked = c.TargetAsked(workflow=box.policy.workflow, spec=box.spec, item=ready.last, items=items)
+    about: dict[str, Any] = {"workflow": box.policy.workflow, "spec": box.spec, "last_success": box.succeeded}
+    asked = c.TargetAsked(**about, item=ready.last, items=items)
     return c.Question(c.Need("target", node, (), ready.last.number), asked)
 
 

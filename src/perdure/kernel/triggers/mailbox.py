@@ -134,6 +134,8 @@ class Firing(msgspec.Struct, frozen=True, omit_defaults=True):
     number: int
     key: str = ""
     lane: int = 0
+    moment: float | None = None
+    """The moment of a schedule that it is for."""
 
 
 class Parked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -199,6 +201,10 @@ class Mailbox(msgspec.Struct, kw_only=True, omit_defaults=True):
     level_at: float = 0.0
     failures: int = 0
     """How many runs have failed in a row."""
+    succeeded: float | None = None
+    """The latest moment whose run has completed (rule 57)."""
+    skipped: dict[str, int] = {}
+    """How many items and moments have started no run, by reason."""
     seen: dict[str, int] = {}
     """The latest items: run id to number."""
     recent: list[str] = []
@@ -260,6 +266,7 @@ def sort(box: Mailbox) -> Mailbox:
             for number, window in sorted(box.windows.items())
         },
         newest=dict(sorted(box.newest.items())),
+        skipped=dict(sorted(box.skipped.items())),
         seen=dict(sorted(box.seen.items())),
         recent=box.recent[box.head :],
         head=0,

@@ -39,10 +39,18 @@ def trigger_view(row: TriggerRow, ended: Mapping[str, Collection[str]], *, may_s
         "open": max(0, row.open - len(ended.get(row.trigger_id, ()))),
         "parked": row.parked,
         "failures": body["failures"],
+        "skipped": body.get("skipped", {}),
+        "last_success": body.get("last_success"),
         "pauses": body.get("pauses", []),
         "error": None if row.error is None else msgspec.json.decode(row.error),
         "spec": body["spec"],
     }
+
+
+def last_success_of(row: TriggerRow) -> float | None:
+    """The latest moment of a schedule whose run has completed."""
+    found: float | None = msgspec.json.decode(row.body).get("last_success")
+    return found
 
 
 def _proves_nothing(spec: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -29,12 +30,12 @@ from perdure.service.tenancy import Tenancy
 from perdure.service.triggers.coming_moments import get_schedule, read_firings, read_moments
 from perdure.service.triggers.ended_runs import find_ended
 from perdure.service.triggers.quarantined_triggers import QUARANTINED, find_quarantined, give_up, mark
-from perdure.service.triggers.shown_triggers import item_views, trigger_view
+from perdure.service.triggers.shown_triggers import item_views, last_success_of, trigger_view
 from perdure.service.triggers.trigger_reader import Definition, TriggerReader
 from perdure.service.views import View, page_view, problem_view
 from perdure.threads import aside
 from perdure.triggers.calendar import JUST_BEFORE
-from perdure.triggers.mapping import UNMAPPED, UNREADABLE, Filtered, Mapped, Poison, map_item
+from perdure.triggers.mapping import UNMAPPED, UNREADABLE, Filtered, Mapped, Poison, facts_of_item, map_item
 from perdure.triggers.trials import fill_inputs, try_item, try_moment
 
 HOOK_BYTES = 16
@@ -139,9 +140,14 @@ class Triggers:
         row = await self._get(name)
         trigger = read_spec(row)
         now = self._engine.clock.now()
-        work = try_moment if row.kind == "schedule" else try_item
-        given = (now if at is None else at) if row.kind == "schedule" else item
-        tried = await aside(self._tenancy.tenant, work, trigger, given, id)
+        when = now if at is None else at
+        is_schedule = row.kind == "schedule"
+        trial = (
+            partial(try_moment, trigger, when, last_success_of(row))
+            if is_schedule
+            else partial(try_item, trigger, item, now, id)
+        )
+        tried = await aside(self._tenancy.tenant, trial)
         misfit = await self._find_misfit(trigger, tried.get("inputs"))
         return {"name": name, **tried} if misfit is None else {"name": name, **misfit}
 
@@ -214,7 +220,7 @@ class Triggers:
         row = await self._get(name)
         trigger = read_spec(row)
         now = self._engine.clock.now()
-        made = await aside(self._tenancy.tenant, fill_inputs, trigger, dict(inputs or {}), now)
+        made = await aside(self._tenancy.tenant, fill_inputs, trigger, dict(inputs or {}), now, last_success_of(row))
         if isinstance(made, Poison):
             message = f"what trigger {name} would give a run cannot be made by hand: {made.message}; give it as inputs"
             raise Invalid(message, [Trouble("inputs", "template_error", message)])
@@ -274,7 +280,7 @@ class Triggers:
             raise Invalid(message, [Trouble("inputs", UNREADABLE, message)])
         elif parked.error.code == UNMAPPED:
             raw = await self._engine.contents.resolve(row.tenant, parked.item.inputs, masked=False)
-            facts = {"number": number, "scheduled": False}
+            facts = facts_of_item(parked.item.at)
             made = await aside(self._tenancy.tenant, lambda: map_item(trigger, raw, facts, id=parked.item.id))
         if isinstance(made, Poison):
             message = (

@@ -29,7 +29,7 @@ from perdure.service.triggers.triggers import read_spec
 from perdure.service.views import View
 from perdure.threads import aside
 from perdure.triggers.deliveries import QUEUE, Genuine, Unproven, read_secrets, verify
-from perdure.triggers.mapping import UNMAPPED, Filtered, Poison, map_item
+from perdure.triggers.mapping import UNMAPPED, Filtered, Poison, facts_of_item, map_item
 from perdure.triggers.trials import fill_answer
 
 if TYPE_CHECKING:
@@ -147,8 +147,9 @@ async def deliver(engine: Engine, caller: Caller, item: Any, size: int) -> Deliv
     """Map a genuine delivery by the present revision of its trigger, and give it to the trigger. Raises TriggerFull, and HookRefused
     when the trigger is deleted meanwhile."""
     fresh = engine.clock.new_id()  # the identity of a delivery that its sender gives none
+    facts = facts_of_item(engine.clock.now())
     for _ in range(_TRIES):
-        made = await _map(engine, caller, item, size)
+        made = await _map(engine, caller, item, size, facts)
         if made is None:
             return Delivery("filtered")
         if not made.id:
@@ -173,19 +174,19 @@ async def deliver(engine: Engine, caller: Caller, item: Any, size: int) -> Deliv
     raise Overloaded(f"trigger {caller.row.name} is being changed; send it again in a moment")
 
 
-async def _map(engine: Engine, caller: Caller, item: Any, size: int) -> Delivered | None:
+async def _map(engine: Engine, caller: Caller, item: Any, size: int, facts: dict[str, Any]) -> Delivered | None:
     """The item as its mailbox takes it; None: the filter does not let it pass. What a body and its templates make long is done beside
     the loop: on the loop little is tried, and given up when it turns out to be much."""
     tenant, little = caller.row.tenant, Budget(LOOP_STEPS, LOOP_CHARACTERS)
     small = size <= SMALL_BYTES and caller.trigger.filter is None
-    made, kept = _map_with(caller, item, little) if small else (None, Kept(0, 0))
+    made, kept = _map_with(caller, item, facts, little) if small else (None, Kept(0, 0))
     if not small or little.steps < 0 or little.characters < 0:
-        made, kept = await aside(tenant, _map_with, caller, item, Budget())
+        made, kept = await aside(tenant, _map_with, caller, item, facts, Budget())
     return None if made is None else await store_inputs(engine.contents.store, tenant, made, kept)
 
 
-def _map_with(caller: Caller, item: Any, budget: Budget) -> tuple[Delivered | None, Kept]:
-    found = map_item(caller.trigger, item, {"scheduled": False}, id=caller.id, budget=budget)
+def _map_with(caller: Caller, item: Any, facts: dict[str, Any], budget: Budget) -> tuple[Delivered | None, Kept]:
+    found = map_item(caller.trigger, item, facts, id=caller.id, budget=budget)
     if isinstance(found, Filtered):
         return None, Kept(0, 0)
     if isinstance(found, Poison):  # kept as it came: a person mends the trigger, and has it mapped anew

@@ -26,7 +26,7 @@ from perdure.simulation.memory_journal import MemoryJournal
 from perdure.simulation.stage.people import People
 from perdure.simulation.stage.user_stage import Setting
 from perdure.simulation.stage.user_world import UserWorld, calm_plan
-from perdure.triggers.mapping import Filtered, Poison, map_item
+from perdure.triggers.mapping import Filtered, Poison, facts_of_item, map_item
 
 MOST_EVENTS = 20_000
 BEFORE_SECONDS = 0.75
@@ -66,7 +66,8 @@ class TriggerPeople(People):
 
     def _push(self, number: int, pushed: Pushed) -> None:
         world = self._world
-        found = map_item(world.trigger, pushed.item, {"scheduled": False}, id=pushed.id)
+        facts = facts_of_item(world.clock.now() + pushed.at)
+        found = map_item(world.trigger, pushed.item, facts, id=pushed.id)
         if isinstance(found, Filtered):
             world.filtered.append(pushed.item)
             return

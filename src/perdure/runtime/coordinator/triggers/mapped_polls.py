@@ -26,8 +26,17 @@ from perdure.model.triggers import Trigger
 from perdure.runtime.coordinator.kept_inputs import Kept, store_inputs, weigh_inputs
 from perdure.sources import MOST_ITEMS
 from perdure.threads import aside
-from perdure.triggers.mapping import LONGEST_ID, UNMAPPED, UNREADABLE, Filtered, Poison, map_item, polled_item
-from perdure.triggers.zones import say_time
+from perdure.triggers.mapping import (
+    LONGEST_ID,
+    UNMAPPED,
+    UNREADABLE,
+    Filtered,
+    Poison,
+    facts_of_item,
+    gathers,
+    map_item,
+    polled_item,
+)
 
 MAP_STEPS = 10_000
 """What the mapping of one item adds to the budget that all items of a poll share."""
@@ -161,7 +170,7 @@ def _map_all(found: _Brought | Lost, spec: Any, at: float) -> Page | Lost:
 class _Mapper:
     def __init__(self, spec: Any, at: float) -> None:
         self._trigger = msgspec.convert(spec, Trigger)
-        self._facts = {"at": say_time(at), "scheduled": False}
+        self._facts = facts_of_item(at)
         self._budget = Budget()
         self.done = 0
 
@@ -195,5 +204,5 @@ class _Mapper:
             problem = Error(UNMAPPED, f"{mapped.part}: {mapped.message}"[:1000])
             return c.Delivered(id=one.id, inputs=item, error=problem)
         # Templates of a window are filled in when it closes; inside a run there are none, and the item is what is given (rule 54).
-        whole = trigger.batch is not None or trigger.debounce is not None or not trigger.workflow
+        whole = gathers(trigger) or not trigger.workflow
         return c.Delivered(id=one.id, key=mapped.key, inputs=item if whole else mapped.inputs)

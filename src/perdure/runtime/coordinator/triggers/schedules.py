@@ -18,7 +18,7 @@ from perdure.kernel.values import Error
 from perdure.model.trigger_sources import Schedule
 from perdure.model.triggers import MAX_BATCH, Trigger
 from perdure.triggers.calendar import BadSchedule, Moment, moments
-from perdure.triggers.mapping import Poison, facts_of, map_moment, map_window
+from perdure.triggers.mapping import Poison, facts_of, facts_of_item, map_moment, map_window
 from perdure.triggers.zones import UnknownZone, get_zone
 
 LOOK_STEPS = 200_000
@@ -91,7 +91,13 @@ def _float(value: int | None) -> float | None:
     return None if value is None else float(value)
 
 
-def make_inputs(spec: Any, item: Item, items: tuple[Item, ...] = (), at_hand: AtHand = NOTHING) -> Any:
+def make_inputs(
+    spec: Any,
+    item: Item,
+    items: tuple[Item, ...] = (),
+    at_hand: AtHand = NOTHING,
+    last_success: float | None = None,
+) -> Any:
     """The inputs of an item: those it came with; of a moment and of a window, what the trigger's templates make of it. An `Error` if
     they cannot."""
     if items:
@@ -105,7 +111,7 @@ def make_inputs(spec: Any, item: Item, items: tuple[Item, ...] = (), at_hand: At
         return Error("bad_schedule", str(error))
     previous, following = (None if one is None else int(one) for one in (item.previous, item.next))
     moment = Moment(int(item.nominal), item.nominal, previous, following)
-    return _judge(map_moment(trigger, {**facts_of(moment, zone, item.number), "id": item.id}))
+    return _judge(map_moment(trigger, facts_of(moment, zone, item.number, last_success)))
 
 
 def _map_window(spec: Any, items: tuple[Item, ...], at_hand: AtHand) -> Any:
@@ -115,7 +121,7 @@ def _map_window(spec: Any, items: tuple[Item, ...], at_hand: AtHand) -> Any:
     except msgspec.ValidationError as error:
         return Error("bad_trigger", str(error))
     last = items[-1]
-    facts = {"number": last.number, "id": last.id, "key": last.key, "scheduled": False}
+    facts = {**facts_of_item(last.at), "number": last.number, "id": last.id, "key": last.key}
     return _judge(map_window(trigger, [item.inputs for item in items], facts, at_hand=at_hand))
 
 

@@ -60,7 +60,7 @@ def judge_target(asked: c.TargetAsked, found: Target | None, at_hand: AtHand = N
     if found is None:
         todo = "register it (perdure workflows push FILE), or correct the name"
         return c.Verdict(error=Error("workflow_not_found", f"no workflow {asked.workflow}; {todo}"))
-    inputs: Any = make_inputs(asked.spec, asked.item, asked.items, at_hand)
+    inputs: Any = make_inputs(asked.spec, asked.item, asked.items, at_hand, asked.last_success)
     if isinstance(inputs, Error):
         return c.Verdict(error=inputs)
     schema = found.ir.inputs_schema

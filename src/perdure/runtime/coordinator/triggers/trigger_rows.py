@@ -66,6 +66,10 @@ def _state_of(state: State, box: Mailbox) -> str:
 
 def _body_of(state: State, box: Mailbox) -> dict[str, Any]:
     body: dict[str, Any] = {"spec": encode_shown(box.spec), "failures": box.failures, "received": box.position}
+    if box.skipped:
+        body["skipped"] = dict(sorted(box.skipped.items()))
+    if box.succeeded is not None:
+        body["last_success"] = box.succeeded
     if state.state is RunState.PAUSED:
         body["pauses"] = [{"reason": reason, "by": by} for reason, by in sorted(state.pauses.items())]
     return body
