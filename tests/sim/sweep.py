@@ -11,7 +11,7 @@ import functools
 import gc
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -77,6 +77,8 @@ class Swept(World):
     """A coordinator and a worker in two processes, one run, one fault."""
 
     chaos: OneFault
+    runs = 1
+    """How many runs somebody starts."""
 
     def __init__(self, reference: Reference, at: int = -1, way: str = "error before", *, large: bool = False) -> None:
         definition = {"name": "flow0", "nodes": reference.nodes, **reference.keys}
@@ -89,9 +91,9 @@ class Swept(World):
                 workers=1,
                 concurrency=4,
                 keep_idle=0,
-                runs=1,
+                runs=self.runs,
                 workflows=[child, definition],
-                inputs=[reference.inputs],
+                inputs=[reference.inputs] * self.runs,
                 rates={},
                 fault_seconds=0.0,
                 journal_seconds=0.0,
@@ -135,11 +137,14 @@ class Swept(World):
         while not await self._is_over():
             await self._wait(1.0)
             if self.loop.time() > LONGEST:
-                raise Failed("R2", self.users.describe(RUN) if RUN in self.store.runs else "the run was never started")
+                raise Failed("R2", self._describe())
         self.chaos.over = True
         await self._wait(20.0)
         self._heal()
         await self._close()
+
+    def _describe(self) -> str:
+        return self.users.describe(RUN) if RUN in self.store.runs else "the run was never started"
 
     async def _is_over(self) -> bool:
         if self.users.unstarted:
@@ -205,9 +210,9 @@ def named() -> Iterator[None]:
         yield
 
 
-def faultless(reference: Reference, *, large: bool = False) -> Swept:
+def faultless(reference: Reference, *, large: bool = False, kind: type[Swept] = Swept) -> Swept:
     with named():
-        world = Swept(reference, large=large)
+        world = kind(reference, large=large)
         world.run()
     return world
 
@@ -239,7 +244,7 @@ def sweep(reference: Reference, right: Swept, at: int, way: str) -> str:
 
 def _sweep(reference: Reference, right: Swept, at: int, way: str) -> str:
     with named():
-        world = Swept(reference, at, way, large=right.large)
+        world = type(right)(reference, at, way, large=right.large)
         world.run()
     command = " ".join(world.chaos.commands[at]) if at < len(world.chaos.commands) else "nothing"
     problem = str(world.failures[0]) if world.failures else _difference(world, right)
@@ -260,14 +265,14 @@ def _difference(world: Swept, right: Swept) -> str:
     return f"one fault, and more than one more execution: {often}" if often else ""
 
 
-def main() -> int:
+def main(references: Sequence[Reference] = REFERENCES, kind: type[Swept] = Swept) -> int:
     wrong = total = 0
     only = sys.argv[1] if len(sys.argv) > 1 else ""
-    for reference in REFERENCES:
+    for reference in references:
         if only not in reference.name:
             continue
         for large in (False, True):
-            right = faultless(reference, large=large)
+            right = faultless(reference, large=large, kind=kind)
             everything = cases(right)
             total += len(everything)
             for at, way in everything:
