@@ -23,6 +23,7 @@ from perdure.runtime.coordinator.requests import Request, encode_request
 from perdure.runtime.lost_runs import LostRuns
 from perdure.runtime.triggers import trigger_id
 from perdure.triggers.declarations import read_data
+from tests.engine import tasks
 from tests.engine.helpers import (
     ask,
     check,
@@ -85,6 +86,24 @@ async def test_what_is_pushed_starts_one_run_each_however_often_it_comes(tmp_pat
             assert state.tags == {"trigger": "orders", "trigger_item": name}
         await check(engine.journal, HOOK)
         assert await engine.journal.read_notices(None, 0, 10) == []
+
+
+async def test_what_a_trigger_starts_waits_while_too_many_tasks_do(tmp_path):
+    """Rule 46: as what people start is refused then; nothing is lost, and it goes on by itself."""
+    work = {"type": "task", "config": {"function": "tests.engine.tasks:gate", "args": {"name": "backlog"}}}
+    working = workflow({"id": "a", **work}, name="report")
+    async with running(tmp_path, concurrency=1, max_backlog=3) as engine:
+        await register(engine, working, overlap="allow")
+        await start(engine, workflow(*[{"id": f"g{number}", **work} for number in range(10)]))
+        await until_true(lambda: not engine.coordinator.publisher.room, "much waits")
+        await engine.triggers.deliver("orders", [item("a"), item("b")], 1)
+        await engine.listener.catch_up()
+        await engine.coordinator.settled()
+        names = [run_of_item(HOOK, name) for name in "ab"]
+        assert [await engine.runs.exists(name) for name in names] == [False, False]
+        tasks.gate_of("backlog").set()
+        for name in names:
+            assert (await ended(engine, name)).state is R.COMPLETED
 
 
 async def test_items_of_one_key_run_one_after_the_other(tmp_path):

@@ -98,6 +98,10 @@ class Listener:
         counts for nothing either."""
         self._early: dict[str, int] = {}
         """How often commands were looked at whose runs are not there yet."""
+        self._made = 0
+        """How many runs of triggers the present look has asked for."""
+        self._put_off: set[int] = set()
+        """Notices of runs that wait until fewer tasks do."""
         self.leaves_triggers = False
         """Whether the runs that triggers are to start, and the ends of such runs, are left to another process."""
         self._looks = self._done = 0
@@ -150,6 +154,7 @@ class Listener:
         everything = now >= self._everything_at
         after = 0 if everything else self._choose_start(now)
         there: set[int] = set()
+        self._made = 0
         while notices := await self._journal.read_notices(self._coordinator.share.partitions, after, _PAGE):
             after = notices[-1].notice_id
             there.update(notice.notice_id for notice in notices)
@@ -159,12 +164,16 @@ class Listener:
                 await self._try_to_tell(notice, found)
             if len(notices) < _PAGE:
                 break
+        there -= self._put_off
         if everything:
             self._told = there
             self._everything_at = now + _EVERYTHING_SECONDS
             self._mark(now)
         else:
             self._told |= there
+        if self._put_off:
+            self._put_off.clear()
+            self._everything_at = min(self._everything_at, now + _RECENT_SECONDS)
         self._heard = max(self._heard, after)
 
     def _choose_start(self, now: float) -> int:
@@ -316,6 +325,10 @@ class Listener:
             await self._end_firing(run_id, begins, "lost")
             await self._journal.delete_notices([number])
             return
+        if self._made >= coordinator.publisher.room:  # as what people start is refused; this one has time
+            self._put_off.add(number)
+            return
+        self._made += 1
         coordinator.put(
             Asked(
                 run_id,

@@ -94,11 +94,16 @@ class Publisher:
                     return why
         return None
 
+    @property
+    def room(self) -> int:
+        """How many more tasks may wait here."""
+        return max(0, self.bounds.max_backlog - self.dispatcher.backlog)
+
     def explain_overload(self) -> str:
         """Why no new run is accepted now; empty if one is. Existing runs go on either way."""
-        waiting, most = self.dispatcher.backlog, self.bounds.max_backlog
-        if waiting < most:
+        if self.room:
             return ""
+        waiting, most = self.dispatcher.backlog, self.bounds.max_backlog
         return f"{waiting:,} tasks wait here already, and max_backlog is {most:,}; try again later, or add workers"
 
     # -- in and out ----------------------------------------------------------------------------------------------------
