@@ -8,7 +8,7 @@ import pytest
 
 from perdure.kernel import commands as c
 from perdure.kernel.decide import advance, decide
-from perdure.kernel.foresight import foresee
+from perdure.kernel.foresight import foresee, foresee_workflow
 from perdure.kernel.triggers.mailbox import run_of_moment
 from perdure.kernel.values import Error
 from tests.kernel.mailboxes import TriggerRun, trigger
@@ -35,6 +35,7 @@ def test_what_a_push_will_ask_is_foreseen():
     push = pushed(run, "a", "b")
     fire = c.Fire(at=run.now, id="f", firing="f1", revision=1, inputs={"n": 1})
     for command in (push, fire):
+        assert foresee_workflow(run.state, command) == "report"
         assert foresee(run.state, command, {}) == asked(run, command) != []
     run.deliver("a")
     assert [one.evidence.item.id for one in foresee(run.state, pushed(run, "a", "b"), {})] == ["b"]
@@ -57,6 +58,8 @@ def test_nothing_is_foreseen_where_nothing_is_asked_about_it(case):
         run.deliver("b")
         push = pushed(run, "b")
     assert foresee(run.state, push, {}) == asked(run, push) == []
+    if case in ("paused", "waiting", "stale"):
+        assert foresee_workflow(run.state, push) == ""
 
 
 def find_all(run: TriggerRun, find: Any) -> list[c.Question]:
@@ -94,6 +97,7 @@ def test_what_a_moment_that_is_due_will_ask_is_foreseen_in_two_steps(case: str, 
     foreseen = find_all(run, lambda verdicts: foresee(run.state, command, verdicts))
     asked = find_all(run, ask)
     assert len(foreseen) == wanted
+    assert foresee_workflow(run.state, command) == ("" if case in ("paused", "full", "waiting") else "report")
     assert asked[:wanted] == foreseen
     if case in ("one", "allow"):
         assert asked == foreseen

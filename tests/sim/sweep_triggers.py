@@ -6,7 +6,6 @@ once, and nothing is left in the mailbox.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from datetime import UTC, datetime
 from typing import Any
@@ -115,8 +114,9 @@ class SweptTrigger(Swept):
         """Look at the source until there is something behind the cursor."""
         cursor = config["cursor"]
         begin = int(cursor or 0)
-        while not (page := self.reference.ids[begin : begin + PAGE]):
-            await asyncio.sleep(5.0)
+        page = self.reference.ids[begin : begin + PAGE]
+        if not page:  # nothing more will come, so that it need not look
+            await self.loop.create_future()
         items = [{"id": one, "data": {"text": "x" * (LARGE if self.large else 1)}} for one in page]
         return {"items": items, "after": cursor, "cursor": str(begin + len(page)), "more": True}
 

@@ -85,7 +85,8 @@ def _hand_out(d: Decider, node: str, box: Mailbox) -> None:
     more = False
     while d.state.state is R.RUNNING:
         allowed = count_allowed(box, d.at, left)
-        batch = find_eligible(box, max(1, allowed), d.at)
+        wanted = max(1, allowed)
+        batch = find_eligible(box, wanted, d.at)
         more = bool(batch)
         if not more or not allowed or len(box.parked) - parked >= PARKED_AT_ONCE:
             break
@@ -93,7 +94,11 @@ def _hand_out(d: Decider, node: str, box: Mailbox) -> None:
         if repeated:
             d.emit(e.TriggerSkipped, node=node, reason="duplicate", numbers=repeated)
             continue
-        left -= _start(d, node, box, batch)
+        started = _start(d, node, box, batch)
+        left -= started
+        if started == len(batch) < wanted:  # that was all, and nothing was put aside that others wait behind
+            more = False
+            break
     if d.state.state is not R.RUNNING:
         return
     due_at = _find_next_look(box, d.at, more=more)
@@ -128,17 +133,18 @@ class Ready(msgspec.Struct, frozen=True):
 def find_eligible(box: Mailbox, most: int, at: float) -> list[Ready]:
     """What may start a run now, in order: an item waits behind earlier ones of its key, and in a window until that closes (rule
     46)."""
+    if not box.waiting:
+        return []
+    if not box.apart and box.policy.overlap != "allow":
+        return _find_alike(box, most, at)
     lanes: dict[int, int] = {}
     keys: dict[str, int] = {}
     for firing in box.open.values():
         lanes[firing.lane] = lanes.get(firing.lane, 0) + 1
         keys[firing.key] = keys.get(firing.key, 0) + 1
-    alike = not box.apart and box.policy.overlap != "allow"
     behind: set[str] = set()
     found: list[Ready] = []
     for number in _list_candidates(box, at):
-        if alike and lanes.get(0, 0) >= box.policy.open:
-            break  # nothing else can start either, however much waits
         item = box.waiting[number]
         counted = box.mode(item) != "allow"
         full = counted and lanes.get(item.lane, 0) >= box.limit(item.lane)
@@ -155,6 +161,38 @@ def find_eligible(box: Mailbox, most: int, at: float) -> list[Ready]:
         if len(found) == most:
             break
     return found
+
+
+def _find_alike(box: Mailbox, most: int, at: float) -> list[Ready]:
+    """`find_eligible` where all that waits is in one lane and says nothing of its own: thousands may wait, at every command."""
+    policy, waiting = box.policy, box.waiting
+    left = min(most, policy.open - count_open(box, 0))
+    keys: dict[str, int] | None = None
+    behind: set[str] = set()
+    found: list[Ready] = []
+    for number in _list_candidates(box, at) if left > 0 else ():
+        item = waiting[number]
+        key = item.key
+        if key and policy.per_key:
+            if key in behind:
+                continue
+            if keys is None:
+                keys = {}
+                for firing in box.open.values():
+                    keys[firing.key] = keys.get(firing.key, 0) + 1
+            count = keys.get(key, 0)
+            if count >= policy.per_key:
+                behind.add(key)
+                continue
+            keys[key] = count + 1
+        found.append(_prepare(box, item))
+        if len(found) == left:
+            break
+    return found
+
+
+def count_open(box: Mailbox, lane: int) -> int:
+    return sum(firing.lane == lane for firing in box.open.values()) if box.laned else len(box.open)
 
 
 def _list_candidates(box: Mailbox, at: float) -> list[int]:

@@ -18,8 +18,8 @@ from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.facts.trigger_facts import timer_of
 from perdure.kernel.lifecycle import RunState
 from perdure.kernel.triggers.carried import carry
-from perdure.kernel.triggers.hand_out import ask, hand_out, park, pause, stop_open
-from perdure.kernel.triggers.mailbox import MOST_BYTES, Cursor, Item, Mailbox, run_of_item, run_of_moment
+from perdure.kernel.triggers.hand_out import ask, count_open, hand_out, park, pause, stop_open
+from perdure.kernel.triggers.mailbox import MOST_BYTES, Cursor, Item, Mailbox, Over, Overlap, run_of_item, run_of_moment
 from perdure.kernel.triggers.poll_stops import change_source, stop_polls
 from perdure.kernel.triggers.receivers import starts_runs
 from perdure.kernel.triggers.windows import assign, find_replaced
@@ -343,7 +343,7 @@ def _has_room(box: Mailbox, items: list[Item]) -> None:
         raise Refusal("trigger_full", f"{message}; send it again later")
     keys = {item.key for item in items if item.key}
     share = max(1, most // 10, 0 if box.policy.window is None else box.policy.window.items)
-    if box.policy.per_key and keys:
+    if box.policy.per_key and keys and len(box.waiting) + len(items) > share:
         for key in sorted(keys):
             count = sum(item.key == key for item in box.waiting.values()) + sum(item.key == key for item in items)
             if count > share:
@@ -396,6 +396,9 @@ def add_items(
 
 def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> None:
     """Decide what becomes of items that come while as many runs are open as may be (rule 48)."""
+    if not box.apart and not box.windows and not box.inner and box.policy.overlap in ("skip", "buffer_one", "buffer"):
+        _arrive_alike(d, node, box, items)
+        return
     left: dict[str, list[int]] = {}
     new = {item.number for item in items}
     lanes = {item.lane for item in items}
@@ -407,7 +410,7 @@ def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> Non
         )
         for lane in lanes
     }
-    room = {lane: max(0, box.limit(lane) - sum(firing.lane == lane for firing in box.open.values())) for lane in lanes}
+    room = {lane: max(0, box.limit(lane) - count_open(box, lane)) for lane in lanes}
     if box.inner:
         room = dict.fromkeys(lanes, 0)  # nothing runs for them: what waits has `buffer` places
     stops: set[int] = set()
@@ -415,11 +418,7 @@ def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> Non
         mode, queue, free = box.mode(item), queues[item.lane], room[item.lane]
         if mode == "allow":
             continue
-        beyond = len(queue) - free
-        most: float = {"buffer_one": 1, "buffer": box.policy.buffer}.get(mode, 0)
-        if (box.source or box.topic) and mode == "buffer":
-            most = math.inf  # what the cursor has passed is kept: more is read only where there is room
-        if beyond < most:
+        if len(queue) - free < _most_behind(box, mode):
             queue.append(item.number)
         elif mode in ("cancel", "terminate"):
             if queue[free:]:
@@ -434,6 +433,22 @@ def _arrive(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> Non
         stop_open(d, box, stops)
 
 
+def _most_behind(box: Mailbox, mode: Overlap) -> float:
+    """How many items may wait beyond those that there is room for."""
+    if (box.source or box.topic) and mode == "buffer":
+        return math.inf  # what the cursor has passed is kept: more is read only where there is room
+    return {"buffer_one": 1, "buffer": box.policy.buffer}.get(mode, 0)
+
+
+def _arrive_alike(d: Decider, node: str, box: Mailbox, items: tuple[Item, ...]) -> None:
+    """`_arrive` where all that waits is in one lane and says nothing of its own: it is counted, and not looked at."""
+    mode = box.policy.overlap
+    beyond = len(box.waiting) - len(items) - max(0, box.limit(0) - count_open(box, 0))
+    fit = max(0, min(len(items), _most_behind(box, mode) - beyond))
+    if left := tuple(item.number for item in items[int(fit) :]):
+        d.emit(e.TriggerSkipped, node=node, reason="limit" if mode == "buffer" else "overlap", numbers=left)
+
+
 # -- ends and repair ---------------------------------------------------------------------------------------------------
 
 
@@ -442,14 +457,19 @@ def end_firing(d: Decider, command: c.EndFiring) -> None:
     box = d.state.triggers.get(command.node)
     if box is None or d.state.terminal:
         return
-    open_runs = {run_id: firing.number for run_id, firing in box.open.items()}
-    ends = tuple(end for end in command.ends if open_runs.pop(end.run_id, None) == end.number)
+    said = {end.run_id: end for end in reversed(command.ends)}  # each run counts once, as it is named first
+    ends = tuple(end for end in command.ends if said[end.run_id] is end and _is_open(box, end))
     if not ends:
         return
     d.emit(e.TriggerEnded, node=command.node, ends=ends)
     most = box.policy.pause_after_failures
     if most and box.failures >= most and any(end.state == "failed" for end in ends):
         pause(d, "failures")
+
+
+def _is_open(box: Mailbox, end: Over) -> bool:
+    firing = box.open.get(end.run_id)
+    return firing is not None and firing.number == end.number
 
 
 def settle_item(d: Decider, command: c.Settle) -> None:

@@ -21,7 +21,7 @@ from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.decider import sorted_by_schedule
-from perdure.kernel.foresight import foresee
+from perdure.kernel.foresight import foresee, foresee_workflow
 from perdure.kernel.lifecycle import NodeState
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import Activation
@@ -78,6 +78,8 @@ class Rulings:
 
     def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
         """Ask the kernel, answering its questions until it can decide."""
+        if workflow := foresee_workflow(loaded.state, command):
+            self._renderer.need_target(loaded.state.tenant, workflow)
         command = self._renderer.keeper.keep_brought(command, loaded.state.tenant, loaded.room)
         verdicts: dict[c.Need, c.Verdict] = {}
         budget: Budget | None = None

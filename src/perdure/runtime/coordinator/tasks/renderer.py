@@ -57,7 +57,7 @@ from perdure.runtime.coordinator.triggers.inner_triggers import make_await
 from perdure.runtime.coordinator.triggers.mapped_polls import receive_polled
 from perdure.runtime.coordinator.triggers.poll_tasks import is_poll_at, make_poll
 from perdure.runtime.coordinator.triggers.schedules import answer_moments
-from perdure.runtime.coordinator.triggers.targets import judge
+from perdure.runtime.coordinator.triggers.targets import NeedsTarget, judge, target_key
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.vault import Vault
 from perdure.transport import Task
@@ -86,6 +86,11 @@ class Renderer:
     def find_at_hand(self, tenant: str) -> AtHand | None:
         """What was fetched or made for messages that wait; None: nothing can be."""
         return None if self._cache is None else self._cache.view(tenant)
+
+    def need_target(self, tenant: str, workflow: str) -> None:
+        """Raises NeedsTarget until the version that a trigger starts has been looked up."""
+        if target_key(workflow) not in self._at_hand(tenant):
+            raise NeedsTarget(workflow)
 
     def look_into(self, value: Any, path: str, tenant: str) -> Any:
         """The value with the contents of all blobs in it. Raises NotAtHand or ContentLost."""
