@@ -160,11 +160,15 @@ def test_secrets_are_found_in_pieces_wherever_the_pieces_end(seed, monkeypatch):
         parts = [chance.choice(["kanarien&vogel", "pin", "x" * chance.randrange(20), '"', "\n"]) for _ in range(8)]
         texts = ["".join(parts[:5]), *parts[5:]]
         data = msgspec.json.encode(texts)
-        cleaned = known.json(data)
+        cleaned, cleaned_text = known.json(data), known.text(texts[0])
         assert b"vogel" not in cleaned
+        assert "vogel" not in cleaned_text
         with monkeypatch.context() as patch:
             patch.setattr(pieces, "PIECE", 16)
+            patch.setattr(pieces, "SEARCHED", 16)
+            patch.setattr(scrubber, "SEARCHED", 16)
             assert known.json(data) == cleaned
+            assert known.text(texts[0]) == cleaned_text
             assert pieces.contains(data, b"pin") == (b"pin" in data)
             assert pieces.count(data, b"x") == data.count(b"x")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,16 @@ import pytest
 
 from tests.attack import watchdog
 from tests.attack.conftest import is_measurement, pytest_runtest_protocol
-from tests.attack.watchdog import MEASUREMENTS, MOST_GROWTH, HeldTooLong, Yardstick, judge, taking_at_most, watching
+from tests.attack.watchdog import (
+    MEASUREMENTS,
+    MOST_GROWTH,
+    HeldTooLong,
+    Yardstick,
+    judge,
+    taking_at_most,
+    watching,
+    watching_calls,
+)
 
 pytest_plugins = ["pytester"]
 
@@ -51,6 +61,27 @@ async def test_the_loop_of_another_thread_has_turns_of_its_own() -> None:
     """A server of another test may have one: its turns were taken for ours."""
     with pytest.raises(HeldTooLong, match="held by"), watching(0.02):
         await hold_beside_another_loop(0.05)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_call_in_which_no_thread_has_a_turn_is_found_wherever_it_is_made(beside: bool) -> None:
+    many = [*range(3_000_000)]
+
+    def hold() -> None:
+        many.count(-1)  # one call in C
+
+    def do(work: Callable[[], None]) -> None:
+        if beside:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        else:
+            work()
+
+    with pytest.raises(HeldTooLong, match="count"), watching_calls(0.005):
+        do(hold)
+    with watching_calls(0.02):
+        do(lambda: spend(0.05))
 
 
 def test_a_block_that_takes_longer_than_any_neighbour_explains_is_found() -> None:

@@ -7,6 +7,7 @@ right before and after, up to twofold; and a test that was over it is measured a
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -105,3 +106,31 @@ def watching(limit: float = LONGEST_SECONDS) -> Iterator[Watchdog]:
     finally:
         asyncio.Handle._run = real  # type: ignore[method-assign]
     judge(dog.longest, limit, f"the loop was held by {dog.what}", before)
+
+
+@contextmanager
+def watching_calls(limit: float = LONGEST_SECONDS) -> Iterator[Watchdog]:
+    """Measures every call of a function in C, here and in threads that begin meanwhile, and fails when one took too long: no other
+    thread has a turn until it ends, so that it holds the loop from wherever it is called.
+
+    What a C function calls in Python gives way, and so counts by itself.
+    """
+    dog = Watchdog()
+    before = growth()
+    thread = threading.local()
+
+    def note(frame: object, event: str, what: object) -> None:
+        now = time.thread_time()
+        begun = getattr(thread, "begun", None)
+        if event in ("c_return", "c_exception") and begun is not None and now - begun > dog.longest:
+            dog.longest, dog.what = now - begun, repr(what)[:300]
+        thread.begun = time.thread_time() if event == "c_call" else None
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield dog
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    judge(dog.longest, limit, f"no thread had a turn during {dog.what}", before)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure.budget import Budget
-from perdure.expressions.json_schema import SchemaInvalid, check, compile_schema, find_mistake
+from perdure.expressions.json_schema import SchemaInvalid, compile_schema, find_first_misfits
 from perdure.expressions.templates import find_mistake as find_template_mistake
 from perdure.expressions.verdicts import find_problems
 from perdure.model.ir import IR, Condition, Node
@@ -40,25 +40,27 @@ def check_parts(ir: IR, budget: Budget | None = None) -> tuple[Problem, ...]:
         if message is not None:
             found.append((path, "bad_template", message))
     problems = [Problem(format_path(path), None, None, code, message, "error") for path, code, message in found]
-    return (*problems, *_check_defaults(ir.inputs_schema))
+    return (*problems, *_check_defaults(ir.inputs_schema, budget))
 
 
-def _check_defaults(schema: Any) -> Iterator[Problem]:
+def _check_defaults(schema: Any, budget: Budget) -> Iterator[Problem]:
     """Warnings about defaults that do not fit: a run given nothing for such an input is refused without fault."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict) or find_mistake(schema) is not None:
+    if not isinstance(properties, dict):
         return
-    for name, part in properties.items():
-        if isinstance(part, dict) and "default" in part:
-            own = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-            try:
-                misfits = check({**own, **part}, part["default"])
-            except SchemaInvalid:  # it refers to a part of the whole schema that it lacks alone
-                continue
-            for why in misfits[:1]:
-                message = f"the default of input '{cut(name, 80)}' does not fit: {why}; correct it, or its schema"
-                place = format_path(("inputs", "properties", name, "default"))
-                yield Problem(place, None, None, "invalid_schema", message, "warning")
+    defaults = {name: one["default"] for name, one in properties.items() if isinstance(one, dict) and "default" in one}
+    if not defaults:
+        return
+    # One schema of all properties: one for each would be compiled with all that they have in common.
+    own = {key: schema[key] for key in ("$defs", "definitions", "properties") if key in schema}
+    try:
+        misfits = compile_schema(own).iter_errors(defaults, budget)
+        for name, why in find_first_misfits(misfits):
+            message = f"the default of input '{cut(name, 80)}' does not fit: {why}; correct it, or its schema"
+            place = format_path(("inputs", "properties", name, "default"))
+            yield Problem(place, None, None, "invalid_schema", message, "warning")
+    except SchemaInvalid:  # said of the whole schema, or it takes too long
+        return
 
 
 def find_templates(ir: IR) -> Iterator[tuple[Path, str]]:

@@ -6,7 +6,8 @@ also search with an engine that backtracks; here patterns take time linear in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,11 @@ import msgspec
 
 from perdure.budget import MAX_STEPS, Budget
 from perdure.errors import PerdureError
+from perdure.expressions.at_hand import NOTHING, AtHand, Lost
 from perdure.expressions.compiled_texts import kept
+from perdure.expressions.errors import NotAtHand
 from perdure.expressions.patterns import PatternError
-from perdure.expressions.schema_cost import Cost, TooCostly, count_values
+from perdure.expressions.schema_cost import Cost, TooCostly, count_values, is_light
 from perdure.plain_text import cut
 from perdure.spelling import suggest
 
@@ -41,6 +44,16 @@ class SchemaInvalid(PerdureError):
         """`place` is where in the schema it is wrong, as far as that is known."""
         super().__init__(message)
         self.place = place
+
+
+class NeedsSchema(NotAtHand):
+    """A schema that is not light must be compiled first."""
+
+    code = "needs_schema"
+
+    def __init__(self, key: str, text: bytes) -> None:
+        super().__init__(key, f"a schema of {len(text):,} bytes must be compiled first")
+        self.text = text
 
 
 def _deny(uri: str) -> Any:
@@ -132,18 +145,36 @@ def _explain(error: Any) -> str:
     return next(iter(str(error.message).splitlines()), "")
 
 
-def compile_schema(schema: Any) -> Schema:
-    """The compiled schema. Raises SchemaInvalid."""
+def compile_schema(schema: Any, at_hand: AtHand = NOTHING) -> Schema:
+    """The compiled schema. Raises SchemaInvalid; and where something is `at_hand`, NeedsSchema for one that is not and takes long."""
     try:
-        return _compile(msgspec.json.encode(schema, order="deterministic"))
+        text = msgspec.json.encode(schema, order="deterministic")
+        if at_hand is NOTHING or is_light(schema):
+            return _compile(text)
     except (TypeError, RecursionError, UnicodeError):
         raise SchemaInvalid("this is no usable JSON Schema: it is not JSON") from None
+    key = f"schema:{hashlib.sha256(text).hexdigest()}"
+    if key not in at_hand:
+        raise NeedsSchema(key, text)
+    found = at_hand[key]
+    if isinstance(found, Lost):
+        raise SchemaInvalid(found.message)
+    compiled: Schema = found
+    return compiled
 
 
-def check(schema: Any, value: Any, budget: Budget | None = None) -> list[str]:
+def compile_text(text: bytes) -> Schema | Lost:
+    """What `NeedsSchema` needs. It may take time."""
+    try:
+        return _compile(text)
+    except SchemaInvalid as error:
+        return Lost(error.code, error.message)
+
+
+def check(schema: Any, value: Any, budget: Budget | None = None, at_hand: AtHand = NOTHING) -> list[str]:
     """Everything that is wrong with the value, each with its place; empty if it fits."""
     problems: list[str] = []
-    for error in compile_schema(schema).iter_errors(value, budget):
+    for error in compile_schema(schema, at_hand).iter_errors(value, budget):
         if len(problems) == _MOST:
             problems.append("and more")
             break
@@ -153,23 +184,36 @@ def check(schema: Any, value: Any, budget: Budget | None = None) -> list[str]:
     return problems
 
 
-def fits(schema: Any, value: Any, budget: Budget | None = None) -> bool:
+def fits(schema: Any, value: Any, budget: Budget | None = None, at_hand: AtHand = NOTHING) -> bool:
     try:
-        return compile_schema(schema).is_valid(value, budget)
+        return compile_schema(schema, at_hand).is_valid(value, budget)
     except (ValueError, RecursionError, UnicodeError) as error:
         raise SchemaInvalid(f"the value cannot be checked: {cut(str(error), _LONGEST)}") from None
 
 
-def find_misfits(schema: Any, value: Any, most: int, budget: Budget | None = None) -> list[str]:
+def find_misfits(
+    schema: Any, value: Any, most: int, budget: Budget | None = None, at_hand: AtHand = NOTHING
+) -> list[str]:
     """The places that do not fit, each with the keyword that says so, and never with the value found there."""
     found: list[str] = []
-    for error in compile_schema(schema).iter_errors(value, budget):
+    for error in compile_schema(schema, at_hand).iter_errors(value, budget):
         if len(found) == most:
             found.append("…")
             break
         keyword = next((part for part in reversed(error.schema_path) if isinstance(part, str)), "schema")
         found.append(f"{_place(error) or 'output'} ({keyword})")
     return found
+
+
+def find_first_misfits(errors: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Of errors in an object, for each of its keys the first, with its place in the value that is there."""
+    known: set[str] = set()
+    for error in errors:
+        path = list(error.instance_path)
+        if path and path[0] not in known:
+            known.add(path[0])
+            place, message = _place_of(path[1:]), cut(error.message, _LONGEST)
+            yield path[0], f"{place}: {message}" if place else message
 
 
 def find_mistake(schema: Any) -> str | None:
@@ -182,5 +226,9 @@ def find_mistake(schema: Any) -> str | None:
 
 
 def _place(error: Any) -> str:
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    return _place_of(error.instance_path)
+
+
+def _place_of(path: Iterable[str | int]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).lstrip(".")

@@ -13,6 +13,14 @@ import msgspec
 
 from perdure.expressions.patterns import compile_pattern
 
+MOST_WEIGHT = 40_000
+"""How heavy a schema may be: to compile so much takes some 60 ms, in which no other thread has a turn."""
+LIGHT = 1_000
+"""The weight up to which a schema is compiled on the loop: some 10 ms."""
+_OF_A_LETTER = 4
+"""What a letter of a pattern weighs at most, before it is compiled: `\\p{L}` becomes hundreds of steps."""
+_OF_A_PATTERN, _A_STEP = 8, 4
+"""What a pattern weighs, and how many steps or letters of it weigh one more."""
 _FREE = 20
 """How many keywords per value are free: checking them costs no more than reading the value does anyway."""
 _MAX_DEPTH = 200
@@ -28,6 +36,28 @@ _IN_ARRAYS = ("items", "additionalItems", "unevaluatedItems", "contains")
 _MAX = 10**12  # whatever doubles stops here
 
 
+def is_light(schema: Any) -> bool:
+    """Whether a schema is compiled and looked through in no time. Found by looking at a few of its values."""
+    left, stack = LIGHT, [schema]
+    while stack:
+        value = stack.pop()
+        left -= 1
+        if type(value) is list:
+            left -= len(value)
+            stack += value[: max(0, left)]
+        elif type(value) is dict:
+            left -= len(value)
+            for key, one in value.items() if left >= 0 else ():
+                stack.append(one)
+                if key == "pattern" and type(one) is str:
+                    left -= _OF_A_LETTER * len(one)
+                elif key == "patternProperties" and type(one) is dict:
+                    left -= _OF_A_LETTER * sum(map(len, one))
+        if left < 0:
+            return False
+    return True
+
+
 class TooCostly(Exception):
     """A schema is refused for the work it makes. The text of the error is for people."""
 
@@ -39,7 +69,8 @@ class Cost:
 
     def __init__(self, schema: Any) -> None:
         """Measure a schema. Raises TooCostly and PatternError."""
-        measure = _Measure(schema)
+        values = count_values(schema, MOST_WEIGHT)
+        measure = _Measure(schema, values)
         self.width = measure.width(schema)
         """How many keywords are looked at for one value, at worst."""
         self.growth = measure.growth
@@ -87,8 +118,10 @@ def _add(left: tuple[int, int, int], right: tuple[int, int, int]) -> tuple[int, 
 
 
 class _Measure:
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, weight: int) -> None:
         self._root = root
+        self._weight = 0
+        self._add(weight)
         self.patterns = 0
         self.growth = 1
         self.has_alternatives = False
@@ -153,7 +186,17 @@ class _Measure:
         properties = schema.get("patternProperties")
         texts += properties if isinstance(properties, dict) else []
         for text in texts:
-            self.patterns += compile_pattern(text).size
+            size = compile_pattern(text).size
+            self.patterns += size
+            self._add(_OF_A_PATTERN + (size + len(text)) // _A_STEP)
+
+    def _add(self, weight: int) -> None:
+        """Count what makes the schema heavy. Raises TooCostly."""
+        self._weight += weight
+        if self._weight > MOST_WEIGHT:
+            raise TooCostly(
+                f"it has too many parts: {MOST_WEIGHT:,} values are allowed, and patterns count for many; divide it"
+            )
 
     def _resolve(self, reference: str) -> Any:
         """The target of a reference in the same document; one that cannot be found is left to the validator."""

@@ -104,7 +104,6 @@ class Sight:
     """One question's view of its run."""
 
     __slots__ = (
-        "_at_hand",
         "_evidence",
         "_node",
         "_open",
@@ -112,6 +111,7 @@ class Sight:
         "_question",
         "_run",
         "_sensitive",
+        "at_hand",
         "budget",
         "room",
     )
@@ -130,7 +130,7 @@ class Sight:
         self._evidence = question.evidence
         self._node = question.need.node
         self._run = run
-        self._at_hand = at_hand
+        self.at_hand = at_hand
         self._sensitive = sensitive
         self._open = open_sealed
         self._opened: set[str] = set()
@@ -192,7 +192,7 @@ class Sight:
     def load(self, value: Any, path: str) -> Any:
         """The value itself, fetched where it, or a part of it, is stored as a blob."""
         try:
-            value = resolve(value, path, self._at_hand)
+            value = resolve(value, path, self.at_hand)
             if self._open is None or not has_sealed(value):
                 return value
             self._opened.add(path)
@@ -210,7 +210,7 @@ class Sight:
 
     def ask(self, key: str) -> Any:
         """What is at hand under a key, `Lost` included; None if nothing is."""
-        return self._at_hand.get(key)
+        return self.at_hand.get(key)
 
     def _load_loop(self, loop: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
         if loop is not None:

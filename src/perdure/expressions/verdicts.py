@@ -127,18 +127,18 @@ def _schema(spec: Spec, sight: Sight, seen: Seen) -> bool:
     output = sight.output()
     schema = sight.fetch(spec["schema_ref"], "schema_ref") if "schema_ref" in spec else spec["schema"]
     try:
-        fits = json_schema.fits(schema, output, sight.budget)
+        fits = json_schema.fits(schema, output, sight.budget, sight.at_hand)
         if sight.room > 0:
             sight.room -= 1
-            seen["output"] = "fits the schema" if fits else _explain_misfit(schema, output)
+            seen["output"] = "fits the schema" if fits else _explain_misfit(schema, output, sight)
     except json_schema.SchemaInvalid as error:
         raise Undecided(str(error), error.code) from None
     return fits is not spec.get("invert", False)
 
 
-def _explain_misfit(schema: Any, output: Any) -> str:
+def _explain_misfit(schema: Any, output: Any, sight: Sight) -> str:
     """Where the output does not fit and by which keyword; never the value found there."""
-    places = json_schema.find_misfits(schema, output, _SHOWN_PROBLEMS)
+    places = json_schema.find_misfits(schema, output, _SHOWN_PROBLEMS, at_hand=sight.at_hand)
     return cut(f"does not fit the schema: {', '.join(places)}")
 
 

@@ -77,12 +77,12 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
     return found[:MOST]
 
 
-def find_misfits(schema: Any, value: Any) -> list[Mistake]:
+def find_misfits(schema: Any, value: Any, budget: Budget | None = None) -> list[Mistake]:
     """What does not fit a schema, in the same words; a value with a template may become anything. Raises
     SchemaInvalid."""
     open_somewhere = has_leaf(value, has_template)
     found: list[Mistake] = []
-    for error in compile_schema(schema).iter_errors(value):
+    for error in compile_schema(schema).iter_errors(value, budget):
         if not (open_somewhere and _excused(error, has_template)):
             found += _read_error(error, schema, show=True)
         if len(found) >= MOST:

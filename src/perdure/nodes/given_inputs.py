@@ -20,7 +20,7 @@ from perdure.triggers import declarations
 if TYPE_CHECKING:
     from perdure.model import Compiled
 
-_STEPS = 400  # of a `Budget`: to check the inputs of one trigger
+_STEPS = 400  # of a `Budget`: to check the inputs of one trigger, or of one child
 
 
 class Misfit(msgspec.Struct, frozen=True):
@@ -32,12 +32,14 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 def find_input_misfits(schema: Any, given: Any, budget: Budget | None = None) -> list[Misfit]:
-    """What of the inputs does not fit, defaults filled in; where all fits, what the schema does not name."""
+    """What of the inputs does not fit, defaults filled in; where all fits, what the schema does not name. Raises OverBudget."""
     if schema is None:
         return []
+    if budget is not None:
+        budget.spend(_STEPS)
     given = {} if given is None else given
     try:
-        found = find_misfits(schema, apply_defaults(schema, given, budget))
+        found = find_misfits(schema, apply_defaults(schema, given, budget), budget)
     except SchemaInvalid:  # told where that workflow is checked
         return []
     if found:
@@ -53,7 +55,14 @@ def _word(mistake: Mistake) -> str:
 
 
 def check_trigger_inputs(
-    name: str, workflow: str, inputs: Any, schema: Any, path: Path = (), *, movable: bool = False
+    name: str,
+    workflow: str,
+    inputs: Any,
+    schema: Any,
+    path: Path = (),
+    *,
+    movable: bool = False,
+    budget: Budget | None = None,
 ) -> list[Problem]:
     """What of a trigger's inputs does not fit the workflow that it starts: errors, for all that comes would be parked. Only warnings
     for a `movable` target, which others may point at another version."""
@@ -68,7 +77,7 @@ def check_trigger_inputs(
             f"{said}: {one.message}" if one.refused else f"trigger '{name}': {one.message}",
             "error" if one.refused and not movable else "warning",
         )
-        for one in find_input_misfits(schema, inputs)
+        for one in find_input_misfits(schema, inputs, budget)
     ]
 
 
@@ -84,11 +93,10 @@ def find_trigger_problems(compiled: Compiled, now: float, budget: Budget | None 
     more: list[Problem] = []
     for index, one in enumerate(listed):
         if isinstance(one, dict) and str(one.get("workflow", ir.name)) in (ir.name, f"{ir.name}@{LATEST}"):
-            if budget is not None:
-                budget.spend(_STEPS)
             inputs = one.get("inputs")
             if inputs is None or isinstance(inputs, dict):
+                place: Path = ("triggers", index)
                 more += check_trigger_inputs(
-                    str(one.get("name")), ir.name, inputs, ir.inputs_schema, ("triggers", index)
+                    str(one.get("name")), ir.name, inputs, ir.inputs_schema, place, budget=budget
                 )
     return (*found, *more)

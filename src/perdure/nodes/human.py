@@ -12,6 +12,7 @@ from typing import Any
 from perdure.egress.errors import EgressRefused
 from perdure.egress.urls import parse
 from perdure.expressions.json_schema import find_mistake
+from perdure.expressions.schema_cost import is_light
 from perdure.kernel.segments import has_refs
 from perdure.kernel.values import Wait
 from perdure.nodes.registry import Answer, Call, Failed, NodeType, Path, Suspended, has_template
@@ -45,8 +46,8 @@ def _answer(call: Call) -> Answer:
 
 
 def _find_mistake(form: Any) -> str | None:
-    """What is wrong with a form that is at hand. A form that is stored elsewhere is checked when a person approves."""
-    return None if form is None or has_refs(form) else find_mistake(form)
+    """What is wrong with a form that is at hand and light. Any other is checked when a person approves."""
+    return None if form is None or has_refs(form) or not is_light(form) else find_mistake(form)
 
 
 def _people(value: Any) -> tuple[str, ...]:

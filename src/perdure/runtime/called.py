@@ -14,6 +14,7 @@ import msgspec
 from perdure.agents.own_tools import CODE, DELEGATE
 from perdure.agents.toolbox import entries_of
 from perdure.blobs import BlobDamaged, BlobMissing
+from perdure.budget import Budget
 from perdure.model import Problem
 from perdure.model.ir import IR, Node
 from perdure.model.problems import Path, format_path
@@ -85,8 +86,10 @@ def _called_by_tools(config: dict[str, Any], path: Path, what: str) -> Iterator[
                 yield Called(path, f"a tool of {what}", name, msgspec.UNSET, key)
 
 
-async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]) -> list[Problem]:
-    """Warnings about the workflows a definition starts. `beside` holds those that come with it, by name."""
+async def check_called(
+    ir: IR, tenant: str, find: Find, beside: Mapping[str, IR], budget: Budget | None = None
+) -> list[Problem]:
+    """Warnings about the workflows a definition starts. `beside` holds those that come with it, by name. Raises OverBudget."""
     own = {ir.name: ir, **beside}
     known: dict[str, IR | None] = {}
     found: list[tuple[Called, IR | None]] = []
@@ -100,14 +103,14 @@ async def check_called(ir: IR, tenant: str, find: Find, beside: Mapping[str, IR]
                 continue
         found.append((called, known[called.name]))
     if len(found) > _IN_THE_LOOP or any(child and is_costly(child.inputs_schema, one.inputs) for one, child in found):
-        return await aside(tenant, _check_all, found)
-    return _check_all(found)
+        return await aside(tenant, _check_all, found, budget)
+    return _check_all(found, budget)
 
 
-def _check_all(found: list[tuple[Called, IR | None]]) -> list[Problem]:
+def _check_all(found: list[tuple[Called, IR | None]], budget: Budget | None) -> list[Problem]:
     problems: list[Problem] = []
     for called, child in found:
-        problems += [_stranger(called)] if child is None else _check_inputs(called, child)
+        problems += [_stranger(called)] if child is None else _check_inputs(called, child, budget)
     return problems
 
 
@@ -129,12 +132,12 @@ def _stranger(called: Called) -> Problem:
     return Problem(format_path((*called.path, *called.key)), None, None, "unknown_workflow", text, "warning")
 
 
-def _check_inputs(called: Called, child: IR) -> list[Problem]:
+def _check_inputs(called: Called, child: IR, budget: Budget | None) -> list[Problem]:
     if called.inputs is msgspec.UNSET:
         return []
     place = called.path if called.inputs is None else (*called.path, "inputs")
     said = f"the inputs of {called.what} do not fit workflow '{called.name}'"
-    found = find_input_misfits(child.inputs_schema, called.inputs)
+    found = find_input_misfits(child.inputs_schema, called.inputs, budget)
     return [_misfit((*place, *one.path), f"{said}: {one.message}") for one in found]
 
 

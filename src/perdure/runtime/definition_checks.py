@@ -104,7 +104,10 @@ class Checker:
         if ir is not None and (excess := self._bounds.find_excess(ir)):
             problems.append(Problem("nodes", None, None, "too_large", excess))
         if ir is not None and self._find is not None:
-            problems += await check_called(ir, tenant, self._find, beside)
+            try:
+                problems += await check_called(ir, tenant, self._find, beside, budget)
+            except OverBudget:
+                return (too_costly(),)
         if ir is None or self._blobs is None:
             return tuple(problems)
         refs = [(path, ref) for path, ref in find_content_refs(ir) if ref]

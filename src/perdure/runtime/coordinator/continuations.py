@@ -13,8 +13,8 @@ import msgspec
 
 from perdure.blobs import INLINE_BYTES
 from perdure.budget import Budget
+from perdure.expressions.at_hand import AtHand
 from perdure.expressions.json_schema import SchemaInvalid
-from perdure.expressions.run_inputs import fill_in
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.child_runs import find_generation
@@ -23,6 +23,7 @@ from perdure.kernel.state import State
 from perdure.kernel.values import Error, Fired, Heard
 from perdure.model import money
 from perdure.model.ir import IR
+from perdure.runtime.filled_inputs import fill_in_at_hand
 
 
 def child_notice(state: State, generation: int = 0) -> bytes:
@@ -123,8 +124,8 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def with_defaults(state: State, command: c.Complete) -> c.Complete | Error:
-    """A wish to go on as a new run, with the inputs that one has; or why it cannot have them."""
+def with_defaults(state: State, command: c.Complete, at_hand: AtHand) -> c.Complete | Error:
+    """A wish to go on as a new run, with the inputs that one has; or why it cannot have them. Raises NeedsFilled."""
     inputs, schema = command.output, state.ir.inputs_schema
     if command.output_ref is not None:
         message = f"the inputs of a run that goes on have at most {INLINE_BYTES:,} bytes; put what is large in an asset"
@@ -136,7 +137,7 @@ def with_defaults(state: State, command: c.Complete) -> c.Complete | Error:
     if schema is None:
         return command
     try:
-        whole, problems = fill_in(schema, inputs, Budget())
+        whole, problems = fill_in_at_hand(schema, inputs, at_hand, Budget())
     except SchemaInvalid as error:
         whole, problems = None, [str(error)]
     if problems:

@@ -502,13 +502,15 @@ async def _check_vote(coordinator: Coordinator, request: Request) -> None:
         form = await coordinator.forms.read(request.run_id, name)
     except (BlobStoreUnavailable, BlobMissing, BlobDamaged) as error:
         raise _Turned(error.code, f"the form of {name}: {error.message}") from None
-    if form is not None and has_refs(data):
-        record = await coordinator.journal.get_run(request.run_id)
+    if form is None:
+        return
+    tenant = (await coordinator.journal.get_run(request.run_id)).row.tenant
+    if has_refs(data):
         try:
-            data = await coordinator.contents.resolve(record.row.tenant, data)
+            data = await coordinator.contents.resolve(tenant, data)
         except (BlobStoreUnavailable, BlobMissing, BlobDamaged, TooMuch) as error:
             raise _Turned(error.code, f"the data for {name}: {error.message}") from None
-    if problems := check_form(form, data):
+    if problems := await aside(tenant, check_form, form, data):
         raise _Turned("invalid_inputs", f"the data does not fit the form of {name}: {'; '.join(problems)}", problems)
 
 

@@ -25,6 +25,7 @@ from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 from perdure.expressions.at_hand import Lost
 from perdure.expressions.errors import NeedsBlob, NeedsSize, NeedsStore, NeedsVerdict, NotAtHand
+from perdure.expressions.json_schema import NeedsSchema, compile_text
 from perdure.journal import Journal
 from perdure.kernel import segments
 from perdure.model.extremes import WHY, has_many
@@ -38,6 +39,7 @@ from perdure.runtime.coordinator.tasks.gatherer import NeedsGathered, store_gath
 from perdure.runtime.coordinator.triggers.inner_triggers import NeedsPosition, get_position
 from perdure.runtime.coordinator.triggers.mapped_polls import NeedsMapped, map_page
 from perdure.runtime.coordinator.triggers.targets import NeedsTarget, Target
+from perdure.runtime.filled_inputs import NeedsFilled, fill
 from perdure.sandbox import SandboxUnavailable
 from perdure.threads import aside
 
@@ -232,11 +234,21 @@ def purse_sources(purses: Purses) -> dict[type[NotAtHand], Source]:
     return {NeedsPurses: read}
 
 
+def schema_sources() -> dict[type[NotAtHand], Source]:
+    async def compile_it(tenant: str, need: NeedsSchema) -> Fetched:
+        return Fetched(await aside(tenant, compile_text, need.text))
+
+    async def fill_it(tenant: str, need: NeedsFilled) -> Fetched:
+        return Fetched(await aside(tenant, fill, need))
+
+    return {NeedsSchema: compile_it, NeedsFilled: fill_it}
+
+
 def list_sources(
     journal: Journal, library: Library, blobs: BlobStore | None, judge: Callable[[Any, str], Awaitable[Any]] | None
 ) -> dict[type[NotAtHand], Source]:
-    """Where a process has things from: without a blob store, only verdicts."""
-    sources: dict[type[NotAtHand], Source] = {}
+    """Where a process has things from: without a blob store, only verdicts and schemas."""
+    sources = schema_sources()
     if blobs is not None:
         sources |= blob_sources(blobs) | definition_sources(library) | topic_sources(journal)
     return sources if judge is None else sources | sandbox_sources(judge)

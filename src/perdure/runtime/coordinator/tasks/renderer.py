@@ -253,7 +253,7 @@ class Renderer:
         if is_poll_at(state, command.address):
             return receive_polled(state, command, self.find_at_hand(state.tenant))
         if command.renews:
-            whole = with_defaults(state, command)
+            whole = with_defaults(state, command, self._at_hand(state.tenant))
             if isinstance(whole, Error):
                 return _fail(command, whole, retryable=False)
             command = whole
@@ -273,11 +273,13 @@ class Renderer:
             problems = [f"{command.output_ref[:100]!r} is no reference to a blob"]
         elif schema is not None:
             output = command.output if command.output_ref is None else BlobRef(command.output_ref)
-            value = resolve(output, "output", self._at_hand(state.tenant))
+            at_hand = self._at_hand(state.tenant)
+            value = resolve(output, "output", at_hand)
             if has_sealed(value):  # then the message names the places, never the values
-                problems = find_misfits(schema, self._opener(state.tenant, state.seal_name)(value), _SHOWN_MISFITS)
+                opened = self._opener(state.tenant, state.seal_name)(value)
+                problems = find_misfits(schema, opened, _SHOWN_MISFITS, at_hand=at_hand)
             else:
-                problems = check_value(schema, value)
+                problems = check_value(schema, value, at_hand=at_hand)
         if not problems:
             return command
         return _fail(command, Error("output_schema", "the output does not fit output_schema: " + "; ".join(problems)))
@@ -484,7 +486,7 @@ class Renderer:
             case "moments":
                 return answer_moments(question.evidence, budget)
             case "target":
-                return judge(question.evidence, self._at_hand(run.tenant))
+                return judge(question.evidence, self._at_hand(run.tenant), budget)
             case "collect":
                 return self._collect(state, question, command)
             case "outputs":

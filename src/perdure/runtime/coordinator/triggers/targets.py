@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
-from perdure.expressions.at_hand import NOTHING, AtHand, Lost
+from perdure.budget import Budget
+from perdure.expressions.at_hand import AtHand, Lost
 from perdure.expressions.errors import NotAtHand
-from perdure.expressions.json_schema import SchemaInvalid, check
-from perdure.expressions.run_inputs import apply_defaults
+from perdure.expressions.json_schema import SchemaInvalid
 from perdure.kernel import commands as c
 from perdure.kernel.segments import has_refs
 from perdure.kernel.values import Error
 from perdure.model.ir import IR
 from perdure.runtime.coordinator.triggers.schedules import make_inputs
+from perdure.runtime.filled_inputs import fill_in_at_hand
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -36,8 +37,8 @@ def target_key(workflow: str) -> str:
     return f"target:{workflow}"
 
 
-def judge(asked: c.TargetAsked, at_hand: AtHand) -> c.Verdict:
-    """The verdict on what becomes of an item. Raises NeedsTarget."""
+def judge(asked: c.TargetAsked, at_hand: AtHand, budget: Budget) -> c.Verdict:
+    """The verdict on what becomes of an item. `budget` is that of all questions of the decision. Raises NeedsTarget, NeedsFilled."""
     if not asked.workflow:
         return _judge_moment(asked)
     key = target_key(asked.workflow)
@@ -46,7 +47,7 @@ def judge(asked: c.TargetAsked, at_hand: AtHand) -> c.Verdict:
     found = at_hand[key]
     if isinstance(found, Lost):
         return c.Verdict(error=Error(found.code, f"workflow {asked.workflow}: {found.message}"))
-    return judge_target(asked, found, at_hand)
+    return judge_target(asked, found, at_hand, budget)
 
 
 def _judge_moment(asked: c.TargetAsked) -> c.Verdict:
@@ -55,8 +56,8 @@ def _judge_moment(asked: c.TargetAsked) -> c.Verdict:
     return c.Verdict(error=inputs) if isinstance(inputs, Error) else c.Verdict(value={"inputs": inputs})
 
 
-def judge_target(asked: c.TargetAsked, found: Target | None, at_hand: AtHand = NOTHING) -> c.Verdict:
-    """The verdict on one start: the version that runs, and the inputs with the defaults of its schema."""
+def judge_target(asked: c.TargetAsked, found: Target | None, at_hand: AtHand, budget: Budget) -> c.Verdict:
+    """The verdict on one start: the version that runs, and the inputs with the defaults of its schema. Raises NeedsFilled."""
     if found is None:
         todo = "register it (perdure workflows push FILE), or correct the name"
         return c.Verdict(error=Error("workflow_not_found", f"no workflow {asked.workflow}; {todo}"))
@@ -66,8 +67,7 @@ def judge_target(asked: c.TargetAsked, found: Target | None, at_hand: AtHand = N
     schema = found.ir.inputs_schema
     if schema is not None and not has_refs(inputs):
         try:
-            inputs = apply_defaults(schema, inputs)
-            problems = check(schema, {} if inputs is None else inputs)
+            inputs, problems = fill_in_at_hand(schema, inputs, at_hand, budget)
         except SchemaInvalid as error:
             return c.Verdict(error=Error(error.code, f"workflow {asked.workflow}: {error.message}"))
         if problems:
