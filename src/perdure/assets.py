@@ -38,6 +38,8 @@ PIECE = 1024 * 1024
 """How much of an asset is in memory at a time."""
 MOST_AT_ONCE = 64 * 1024 * 1024
 """The largest asset that `read` gives as one value."""
+LARGEST_PREVIEW = 64 * 1024
+"""The most bytes of a preview, which counts for nothing beside its asset."""
 _MEDIA_TYPE = re.compile(
     r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,99}(?:; ?[a-z0-9-]{1,20}=[A-Za-z0-9._-]{1,40})?"
 )

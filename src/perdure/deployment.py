@@ -68,10 +68,11 @@ def open_vault(settings: Settings) -> Vault:
     """The vault with the secrets and keys that the settings name: by default, secrets from the environment and keys
     from the file beside the database."""
     secrets = open_secrets(read_secrets(), settings.secrets_file, settings.secrets_provider)
+    signer = signing_keyring(settings.signing_keys)
     if settings.encryption_keys:
         where = settings.sources.get("encryption_keys", "encryption_keys")
-        return Vault(secrets, partial(parse_keys, settings.encryption_keys, where))
-    return Vault(secrets, partial(open_file, keys_file(settings.database_url)))
+        return Vault(secrets, partial(parse_keys, settings.encryption_keys, where), signer)
+    return Vault(secrets, partial(open_file, keys_file(settings.database_url)), signer)
 
 
 def bounds_of(settings: Settings) -> Bounds:

@@ -1,4 +1,4 @@
-"""Long JSON in pieces: while a search goes through it, no other thread has a turn, so none goes through all of it at
+"""Long JSON and long texts in pieces: while a search goes through one, no other thread has a turn, so none goes through all of it at
 once.
 
 This file knows JSON as bytes, and not what they mean.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import AnyStr
 
 PIECE = 8 * 1024 * 1024
-"""Bytes that are searched in one go: a few milliseconds, and of a pattern with many alternatives some tens."""
+"""Bytes that are searched in one go for what is always the same: a few milliseconds."""
+SEARCHED = 64 * 1024
+"""The same for a pattern, which may look at each byte again and again."""
 
 Data = bytes | bytearray
 
@@ -30,15 +33,15 @@ def contains(data: Data, what: bytes) -> bool:
     return any(data.find(what, start, start + PIECE + more) >= 0 for start in range(0, len(data), PIECE))
 
 
-def find_all(pattern: re.Pattern[bytes], data: Data, longest: int) -> Iterator[re.Match[bytes]]:
+def find_all(pattern: re.Pattern[AnyStr], data: AnyStr | bytearray, longest: int) -> Iterator[re.Match[AnyStr]]:
     """Every match in order. `longest` is the most bytes that a match has, and what it looks ahead at is one byte."""
-    start, end = 0, PIECE
+    start, end = 0, SEARCHED
     while start < len(data):
-        found = pattern.search(data, start, end + longest + 1)
+        found = pattern.search(data, start, end + longest + 1)  # type: ignore[arg-type]
         if found is None or found.start() >= end:
-            start, end = end, end + PIECE
+            start, end = end, end + SEARCHED
             continue
         yield found
         start = found.end()
         if start >= end:
-            end += PIECE
+            end += SEARCHED

@@ -9,6 +9,7 @@ import pytest
 from perdure import invariants
 from perdure.agents.agent_session import MOST_TURNS, Memory, Note, Turn, open_memory, recall
 from perdure.errors import NotFound, Refused
+from perdure.journal import AgentEntry
 from perdure.kernel import events as e
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.model.labels import TRUSTED, Label
@@ -17,6 +18,7 @@ from perdure.runtime.pruner import DAY, Pruner
 from perdure.service import Service
 from tests.agents.desk import tools
 from tests.agents.test_engine import agent
+from tests.attack.marks import attack
 from tests.engine.helpers import ended, events, running, start, workflow
 from tests.engine.test_crash_points import dies_at
 
@@ -446,6 +448,23 @@ async def test_one_person_alone_makes_no_tool_for_others_unless_an_operator_says
         with pytest.raises(Refused, match="only one person"):
             await service.tools.promote(found["name"])
         assert (await service.tools.promote(found["name"], alone=True))["state"] == "live"
+
+
+@attack("S27", "a worker that lies about what an agent has left for later runs")
+@pytest.mark.parametrize("body", [b"1", b"[]", b'"x"', b"{}", b'{"steps":1,"values":2}'])
+async def test_what_an_agent_cannot_have_left_hides_nothing_else(tmp_path, body):
+    async with running(tmp_path) as engine:
+        service, archive = owner(engine), engine.archive
+        assert archive is not None
+        await run_pipelines(engine, "ann", "bob")
+        for number, place in enumerate(("1", "2")):
+            about: dict[str, Any] = {"tenant": "default", "place": place, "owner": "eve", "at": 1.0, "body": body}
+            await archive.save_entry(AgentEntry(space="shape", name="0" * 32, run_id=f"x{number}", **about))
+            await archive.save_entry(AgentEntry(space="session", name="w/n/k", run_id=f"x{number}", **about))
+            await archive.save_entry(AgentEntry(space="note", name="w/n/k", run_id=f"x{number}", **about))
+        assert len((await service.tools.list())["items"]) == 1
+        shown = await service.agent_sessions.get("w", "n", "k")
+        assert [one["said"] for one in shown["turns"]] == ["", ""]
 
 
 def test_a_memory_without_turns_says_nothing():

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from perdure.api import Options, byte_ranges
-from perdure.assets import Asset, Source, StoredAsset, find_asset, reading
+from perdure.assets import LARGEST_PREVIEW, Asset, Source, StoredAsset, find_asset, reading
 from perdure.blobs import BlobDamaged
 from perdure.cli.assets import _choose
 from perdure.outcomes import Failure
@@ -42,6 +42,20 @@ async def test_a_promoted_asset_has_the_size_of_its_content(tmp_path, size):
         async with asyncio.timeout(DEADLINE):
             answer = await server.get("/assets/x.txt/content")
         assert (answer.status_code, answer.content) == (200, CONTENT)
+
+
+@attack("S20", "a node that says of megabytes that they are the preview of its asset")
+async def test_a_preview_that_is_large_is_not_kept_with_its_asset(tmp_path):
+    """It counted for nothing: a tenant kept any amount beyond what it may."""
+    async with serving(tmp_path) as server:
+        found = []
+        for size in (LARGEST_PREVIEW, LARGEST_PREVIEW + 1):
+            content = b"x" * size
+            ref = (await server.post("/blobs", content=content, headers=OCTETS)).json()["ref"]
+            run_id = await given(server, 5, preview={"ref": ref, "media_type": "image/png", "size": 1})
+            made = await server.ok("/assets", {"run_id": run_id, "node": "a"})
+            found.append(made["asset"]["$asset"].get("preview"))
+        assert (found[0]["size"], found[1]) == (LARGEST_PREVIEW, None)
 
 
 @attack("S13", "content of which the blob store has less than was promised")

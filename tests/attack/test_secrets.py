@@ -3,6 +3,8 @@
 import ast
 import json
 import os
+import random
+import re
 import stat
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,11 +25,13 @@ from perdure.runtime.failures import describe
 from perdure.runtime.worker.capture import Speaker
 from perdure.runtime.worker.isolation import _failure as _failed_there
 from perdure.runtime.worker.outputs import check_output
+from perdure.secrets.alternatives import any_of
 from perdure.secrets.keyring import open_file
 from perdure.secrets.scrubber import URL_SAFE, Scrubber, encodings, install
 from perdure.settings import Settings
 from tests import forking
 from tests.attack.marks import attack
+from tests.attack.watchdog import LONGEST_SECONDS, watching_calls
 from tests.cli.helpers import Shell
 from tests.processes import python_path
 
@@ -359,3 +363,46 @@ def test_a_secret_of_several_lines_is_masked_before_it_is_cut_into_lines():
     with revealing(secret):
         speaker.print(f"it is {secret}\nand no other\n")
     assert kept == ["it is ***", "and no other"]
+
+
+# -- how long it takes to look for them --------------------------------------------------------------------------------
+
+
+def known_keys(count: int) -> Scrubber:
+    chance, known = random.Random(1), Scrubber()
+    for _ in range(count):
+        known.add("sk-" + chance.randbytes(24).hex())
+    return known
+
+
+@pytest.mark.slow
+@attack("S05", "a page of the letter that keys begin with, where a hundred keys are known")
+@pytest.mark.parametrize("page", ["s", "sk-", "c2st"], ids=["a letter", "a beginning", "as base64"])
+def test_no_text_takes_long_to_be_searched_for_secrets(page):
+    """Every key was tried at every letter: of eight megabytes, 20 s in which no other thread had a turn."""
+    known = known_keys(100)
+    text = page * (8 * 1024 * 1024 // len(page))
+    with watching_calls(LONGEST_SECONDS / 4):
+        assert known.text(text) == text
+        assert known.json(b'"%b"' % text.encode()) == b'"%b"' % text.encode()
+
+
+def test_of_several_secrets_the_longest_is_masked():
+    known = Scrubber()
+    for value in ("house", "houseboat", "house-keeper", "horse", "h" * 40, "h" * 60):
+        known.add(value)
+    said = f"a houseboat, a house-keeper, a house, {'h' * 61}, {'h' * 45} and a horse"
+    assert known.text(said) == f"a ***, a ***, a ***, ***h, ***{'h' * 5} and a ***"
+    assert known.json(f'"{said}"'.encode()) == f'"{known.text(said)}"'.encode()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pattern_of_many_texts_finds_what_they_would_find_one_by_one(seed):
+    chance = random.Random(seed)
+    texts = {"".join(chance.choice("ab.(") for _ in range(chance.randrange(1, 40))) for _ in range(60)}
+    ordered = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+    where = "".join(chance.choice("ab.(") for _ in range(3_000))
+    found = [one.span() for one in re.finditer(any_of(texts), where)]
+    assert found == [one.span() for one in re.finditer(ordered, where)]
+    deep = {"a" * n for n in range(1, 400)}
+    assert re.fullmatch(any_of(deep), "a" * 399)

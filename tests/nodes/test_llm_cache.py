@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+
 import msgspec
 import pytest
 
 from perdure import llms
+from perdure.blob_stores.store_url import open_store
+from perdure.clock import system
+from perdure.engine import Engine
 from perdure.kernel import events as e
 from perdure.llms import exact_cache
 from perdure.llms.durable import rebuild
 from perdure.llms.scripted.scripted_model import ScriptedModel
+from perdure.runtime.worker.handler_inputs import Shelf
+from perdure.settings import Settings
+from perdure.transports.envelopes import Keyring
+from tests.attack.marks import attack
 from tests.engine.helpers import ended, events, output_of, running, start, workflow
 
 HOUR = {"cache": {"ttl_seconds": 3600}}
@@ -120,3 +129,62 @@ async def test_what_was_damaged_is_not_there(tmp_path):
                 file.write_bytes(b"{")
             assert not (await say(engine, ask(), "r2"))["cached"]
     assert len(model.seen) == 2
+
+
+# -- who can write to the store ----------------------------------------------------------------------------------------
+
+
+@attack("X29", "an answer of a model that was changed, moved or made up in the blob store")
+@pytest.mark.parametrize("how", ["changed", "moved", "unsigned", "of another tenant", "of another time"])
+async def test_an_answer_that_nobody_signed_is_not_used_again(tmp_path, how):
+    """An attacker who can write to the store, and not to the database, would answer for models."""
+    blobs = open_store(f"file:{tmp_path / 'blobs'}", clock=system)
+    signer = Keyring({"k": b"k" * 32})
+    mine = Shelf(blobs, "acme", system, signer)
+    await mine.remember("a", b'{"said":"yes"}')
+    await mine.remember("b", b'{"said":"no"}')
+    found = await mine.recall("a")
+    assert found is not None
+    assert (found[0], abs(found[1] - system.now()) < 60) == (b'{"said":"yes"}', True)
+    stored, _ = await blobs.recall("acme", "a") or (b"", 0.0)
+    head, _, data = bytes(stored).partition(b"\n")
+    match how:
+        case "changed":
+            await blobs.remember("acme", "a", head + b"\n" + data.replace(b"yes", b"no!"))
+        case "moved":
+            await blobs.remember("acme", "a", (await blobs.recall("acme", "b") or (b"",))[0])
+        case "unsigned":
+            await blobs.remember("acme", "a", data)
+        case "of another tenant":
+            other = Shelf(blobs, "other", system, signer)
+            await other.remember("a", data)
+            await blobs.remember("acme", "a", (await blobs.recall("other", "a") or (b"",))[0])
+        case _:
+            await blobs.remember("acme", "a", head[:-1] + bytes([(head[-1] - 47) % 10 + 48]) + b"\n" + data)
+    assert await mine.recall("a") is None
+    assert await mine.recall("b") is not None
+    await blobs.close()
+
+
+async def test_a_deployment_that_signs_nothing_keeps_answers_as_they_are(tmp_path):
+    blobs = open_store(f"file:{tmp_path / 'blobs'}", clock=system)
+    plain = Shelf(blobs, "acme", system)
+    await plain.remember("a", b"1")
+    assert (await plain.recall("a") or (b"",))[0] == b"1"
+    await blobs.close()
+
+
+@pytest.mark.slow
+async def test_what_is_kept_is_signed_where_there_are_keys_and_used_again(tmp_path):
+    keys = "k:" + base64.b64encode(b"k" * 32).decode()
+    database = f"sqlite:///{tmp_path / 'perdure.db'}"
+    with ScriptedModel([{"times": 1, "say": "Hi."}, {"say": "Other."}]):
+        for number, cached in enumerate([False, True]):
+            engine = await Engine.open(Settings(database_url=database, signing_keys=keys))
+            try:
+                await engine.hold()
+                assert (await say(engine, ask(), f"r{number}"))["cached"] is cached
+            finally:
+                await engine.close(0.5)
+    signed = [path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes().startswith(b"k:default:")]
+    assert len(signed) == 1

@@ -55,10 +55,13 @@ async def call_operation(api: Api, given: dict[str, Any], ctx: Any, key: str) ->
         raise Failure("tool_bad_arguments", str(error), retryable=False, not_done=True) from None
     config["max_bytes"] = LARGEST_VALUE
     answer = await _send(profile, api.profile, config, ctx, CALL_SECONDS, key)
-    body = await aside(ctx.tenant, http.read_body, answer, "auto")
     headers = {name: value for name, value in answer.headers if name in KEPT_HEADERS and name != "content-type"}
-    found = {"status": answer.status, "body": without_secrets(body)}
-    return found | ({"headers": without_secrets(headers)} if headers else {})
+
+    def read() -> dict[str, Any]:
+        found = {"status": answer.status, "body": without_secrets(http.read_body(answer, "auto"))}
+        return found | ({"headers": without_secrets(headers)} if headers else {})
+
+    return await aside(ctx.tenant, read)
 
 
 async def _send(profile: Profile, name: str, config: dict[str, Any], ctx: Any, seconds: float, key: str = "") -> Any:
@@ -93,7 +96,7 @@ def _get_profile(name: str, ctx: Any) -> Profile:
 
 
 def without_secrets(value: Any) -> Any:
-    """The value without what this process has revealed: a service may give back what it was sent."""
+    """The value without what this process has revealed: a service may give back what it was sent. It may take time."""
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, dict):

@@ -394,7 +394,8 @@ class ToolCalls:
         if tool.kind == "openapi":
             return await call_operation(tool.apis[0], given, self._ctx, view.idempotency_key)
         if tool.kind == "mcp":
-            return without_secrets(await call_tool(tool.target, tool.remote[0], given, self._ctx))
+            value = await call_tool(tool.target, tool.remote[0], given, self._ctx)
+            return await aside(self._ctx.tenant, without_secrets, value)
         if tool.kind == "search_tools":
             limit = given.get("limit", LIMIT)
             return await aside(self._ctx.tenant, search_tools, self._plan.tools, given["query"], limit)

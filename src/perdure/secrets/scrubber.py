@@ -19,8 +19,9 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from perdure.pieces import find_all
+from perdure.pieces import SEARCHED, find_all
 from perdure.plain_text import hiding
+from perdure.secrets.alternatives import any_of
 from perdure.weight import WHY, is_heavy
 
 URL_SAFE = ("/%:@!$&'()*+,;=~", "/%:@!$&'()*+,;=~?")
@@ -51,9 +52,10 @@ class Scrubber:
         self._lines: set[str] = set()
         """The lines of values that have several."""
         self._short: frozenset[str] = frozenset()
-        self._pattern: re.Pattern[str] | None = None
+        self._text: tuple[re.Pattern[str] | None, int] = None, 0
+        """The pattern for text, and the most characters that a match of it has."""
         self._json: tuple[re.Pattern[bytes] | None, int] = None, 0
-        """The pattern for JSON, and the most bytes that a match of it has."""
+        """The same for JSON, in bytes."""
 
     def add(self, value: Any) -> None:
         """Remember a secret; of an object or a list, every text in it."""
@@ -71,8 +73,7 @@ class Scrubber:
                 self._short = frozenset(one for one in values if len(one) < SHORTEST)
                 forms = {form for one in values if len(one) >= SHORTEST for form in encodings(one)}
                 forms |= {form for one in self._lines for form in {one, *_escapes(one)}}
-                ordered = sorted(forms, key=len, reverse=True)  # the longest first: parts of it must not be left
-                self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+                self._text = (re.compile(any_of(forms)), max(map(len, forms))) if forms else (None, 0)
                 self._json = _json_pattern(values, self._lines)
                 self._values = values  # last: what is in it is found from now on
 
@@ -82,8 +83,16 @@ class Scrubber:
     def text(self, text: str) -> str:
         if text in self._short:
             return _MASK
-        pattern = self._pattern
-        return text if pattern is None else pattern.sub(_MASK, text)
+        pattern, longest = self._text
+        if pattern is None:
+            return text
+        if len(text) <= SEARCHED:
+            return pattern.sub(_MASK, text)
+        clean, done = [], 0
+        for found in find_all(pattern, text, longest):
+            clean += [text[done : found.start()], _MASK]
+            done = found.end()
+        return "".join([*clean, text[done:]]) if done else text
 
     def json(self, data: bytes | bytearray) -> bytes | bytearray:
         """JSON without secrets, at the speed of one search if there are none. Raises CannotClean."""
@@ -150,15 +159,19 @@ def _lines(value: str) -> list[str]:
 
 def _json_pattern(values: Set[str], lines: Set[str]) -> tuple[re.Pattern[bytes] | None, int]:
     """The forms as they stand inside JSON, and the length of the longest; a short value only as a whole text."""
-    parts: set[bytes] = set()
-    for value in values:
-        if len(value) < SHORTEST:
-            parts |= {b'(?<=")%b(?=")' % re.escape(_bytes(form)) for form in _escapes(value)}
-        else:
-            parts |= {re.escape(_bytes(form)) for one in encodings(value) for form in _escapes(one)}
-    parts |= {re.escape(_bytes(form)) for line in lines for form in _escapes(line)}
-    ordered: list[bytes] = sorted(parts, key=len, reverse=True)
-    return (re.compile(b"|".join(ordered)), len(ordered[0])) if ordered else (None, 0)
+    alone = {form for value in values if len(value) < SHORTEST for form in _escapes(value)}
+    forms = {form for value in values if len(value) >= SHORTEST for one in encodings(value) for form in _escapes(one)}
+    forms |= {form for line in lines for form in _escapes(line)}
+    whole = [_latin(form) for form in forms]
+    parts = [any_of(whole)] if whole else []
+    parts += [f'(?<="){re.escape(_latin(form))}(?=")' for form in sorted(alone, key=len, reverse=True)]
+    longest = max((len(one) for one in [*whole, *map(_latin, alone)]), default=0)
+    return (re.compile("|".join(parts).encode("latin-1")), longest) if parts else (None, 0)
+
+
+def _latin(text: str) -> str:
+    """The bytes of a text, as characters."""
+    return _bytes(text).decode("latin-1")
 
 
 def _bytes(text: str) -> bytes:

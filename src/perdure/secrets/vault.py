@@ -8,6 +8,7 @@ and used by workers (to fill in, to scrub, to seal and open) and by coordinators
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from perdure.secrets.keyring import Keyring, UnknownKey
 from perdure.secrets.providers import Secrets
@@ -15,14 +16,31 @@ from perdure.secrets.scrubber import Scrubber, install
 from perdure.secrets.seals import Sealer
 
 
+class Signer(Protocol):
+    """The keys that processes sign with what they leave where others can write."""
+
+    def sign(self, kind: str, tenant: str, message: bytes) -> str: ...
+
+    def verify(self, kind: str, message: bytes, signature: bytes) -> str | None:
+        """The tenant that a message belongs to. Raises PerdureError."""
+        ...
+
+
 class Vault:
-    def __init__(self, secrets: Secrets | None = None, keyring: Callable[[], Keyring] | None = None) -> None:
+    def __init__(
+        self,
+        secrets: Secrets | None = None,
+        keyring: Callable[[], Keyring] | None = None,
+        signer: Signer | None = None,
+    ) -> None:
         """`keyring` is called when a key is needed for the first time, and again when one is not known."""
         self._secrets = secrets or Secrets()
         self._read_keyring = keyring
         self._keyring: Keyring | None = None
         self._uninstall: Callable[[], None] | None = None
         self.scrubber = Scrubber()
+        self.signer = signer
+        """None: this deployment signs nothing."""
 
     def reveal(self, name: str, tenant: str, queue: str) -> str:
         """The value of a secret, which this process hides from now on. Raises LookupError."""

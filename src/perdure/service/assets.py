@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.archive import AssetRow
-from perdure.assets import ANY_TYPE, Preview, StoredAsset, find_asset, find_file_trouble, is_media_type, value_of
+from perdure.assets import (
+    ANY_TYPE,
+    LARGEST_PREVIEW,
+    Preview,
+    StoredAsset,
+    find_asset,
+    find_file_trouble,
+    is_media_type,
+    value_of,
+)
 from perdure.blobs import BlobMissing, InvalidBlobRef, full_ref
 from perdure.errors import NotFound, Refused
 from perdure.kernel.segments import BlobRef
@@ -139,7 +148,8 @@ class Assets:
         preview = stored.preview
         if preview is not None:
             size = (await self._blobs.stat(tenant, preview.ref)).size
-            preview = msgspec.structs.replace(preview, size=size)
+            # It counts for nothing: what is no preview would be kept for nothing, too.
+            preview = msgspec.structs.replace(preview, size=size) if size <= LARGEST_PREVIEW else None
         size = (await self._blobs.stat(tenant, stored.ref)).size
         return msgspec.structs.replace(stored, size=size, preview=preview)
 

@@ -117,7 +117,10 @@ class Tools:
             if one.count < FEWEST or one.name in known:
                 continue
             entries = await tenancy.archive.list_entries(tenancy.tenant, "shape", one.name, limit=_USES)
-            uses = [msgspec.convert(await read_body(tenancy.engine.contents, entry), Use) for entry in entries]
+            try:
+                uses = [msgspec.convert(await read_body(tenancy.engine.contents, entry), Use) for entry in entries]
+            except msgspec.ValidationError:  # what a worker left that lies is no tool, and hides no other
+                continue
             tool = make_tool(uses)
             tool["origins"] = _origins(tool["steps"])
             counts = {

@@ -208,7 +208,7 @@ async def _read_bodies(contents: Contents, entries: list[AgentEntry]) -> list[di
 
 
 async def read_body(contents: Contents, entry: AgentEntry) -> dict[str, Any]:
-    """What an entry says, also where that is a blob."""
+    """What an entry says, also where that is a blob; of one that is no object, which only a worker that lies leaves, nothing."""
     value = segments.decode(entry.body, True)
-    found: dict[str, Any] = await contents.resolve(entry.tenant, value, budget=Budget(size=MEMORY_BYTES))
-    return found
+    found = await contents.resolve(entry.tenant, value, budget=Budget(size=MEMORY_BYTES))
+    return found if isinstance(found, dict) else {}

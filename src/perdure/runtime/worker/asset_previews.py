@@ -18,10 +18,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from perdure.assets import LARGEST_PREVIEW
 from perdure.outcomes import Failure
 
 GROUP = "perdure.previews"
-MOST_BYTES = 64 * 1024
 SECONDS = 30.0
 SHOWN = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain", "application/json")
 """What a preview may be: a browser can show each of these without obeying it."""
@@ -70,6 +70,6 @@ def _check(made: Any) -> tuple[str, bytes]:
     picture, media_type = made
     if media_type not in SHOWN:
         raise ValueError(f"it gave {media_type!r}, expected one of {', '.join(SHOWN)}")
-    if not isinstance(picture, bytes) or len(picture) > MOST_BYTES:
-        raise ValueError(f"it gave something else than up to {MOST_BYTES:,} bytes")
+    if not isinstance(picture, bytes) or len(picture) > LARGEST_PREVIEW:
+        raise ValueError(f"it gave something else than up to {LARGEST_PREVIEW:,} bytes")
     return media_type, picture

@@ -16,7 +16,7 @@ import msgspec
 from perdure import llms
 from perdure.blobs import BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable, parse_ref
 from perdure.clock import Clock
-from perdure.errors import SettingsInvalid
+from perdure.errors import PerdureError, SettingsInvalid
 from perdure.expressions.errors import TemplateError
 from perdure.expressions.rendered_config import fill
 from perdure.kernel import segments
@@ -25,7 +25,7 @@ from perdure.outcomes import Failure
 from perdure.runtime.worker.encoder import LIGHT_BYTES
 from perdure.secrets.keyring import UnknownKey
 from perdure.secrets.seals import CannotOpen, Sealer
-from perdure.secrets.vault import Vault
+from perdure.secrets.vault import Signer, Vault
 from perdure.threads import aside
 from perdure.transport import Task
 from perdure.weight import WHY, is_heavy
@@ -33,6 +33,7 @@ from perdure.weight import WHY, is_heavy
 FETCH_SECONDS = 60.0
 """How long the blob store may be away before the attempt counts as failed, to be tried again."""
 
+_ANSWER = "answer"
 _log = logging.getLogger(__name__)
 
 
@@ -78,24 +79,49 @@ def load(value: Any, get: Callable[[str], bytes]) -> Any:
 
 
 class Shelf:
-    """What is kept under names for one tenant. A store that is away has nothing: a handler can do without."""
+    """What is kept under names for one tenant. A store that is away has nothing: a handler can do without.
 
-    def __init__(self, blobs: BlobStore, tenant: str) -> None:
+    Nothing else says what belongs under a name. So where processes have keys, it is signed, with its name and time: who can write to
+    the store can take it away, and put nothing in its place.
+    """
+
+    def __init__(self, blobs: BlobStore, tenant: str, clock: Clock, signer: Signer | None = None) -> None:
         self._blobs = blobs
         self._tenant = tenant
+        self._clock = clock
+        self._signer = signer
 
     async def recall(self, name: str) -> tuple[bytes, float] | None:
         try:
-            return await self._blobs.recall(self._tenant, name)
+            found = await self._blobs.recall(self._tenant, name)
         except BlobStoreUnavailable as error:
             _log.warning("an answer cannot be looked for: %s", error)
             return None
+        return found if found is None or self._signer is None else self._believe(name, found[0], self._signer)
 
     async def remember(self, name: str, data: bytes) -> None:
+        if self._signer is not None:
+            at = f"{self._clock.now():.3f}".encode()
+            signature = self._signer.sign(_ANSWER, self._tenant, _said(name, at, data))
+            data = b"%b %b\n%b" % (signature.encode(), at, data)
         try:
             await self._blobs.remember(self._tenant, name, data)
         except BlobStoreUnavailable as error:
             _log.warning("an answer cannot be kept: %s", error)
+
+    def _believe(self, name: str, stored: bytes, signer: Signer) -> tuple[bytes, float] | None:
+        head, _, data = bytes(stored).partition(b"\n")
+        signature, _, at = head.rpartition(b" ")
+        try:
+            if signer.verify(_ANSWER, _said(name, at, data), signature) == self._tenant:
+                return data, float(at)
+        except PerdureError as error:
+            _log.warning("an answer that is kept is not used again: %s", error)
+        return None
+
+
+def _said(name: str, at: bytes, data: bytes) -> bytes:
+    return b"%b\n%b\n%b" % (name.encode(), at, data)
 
 
 class Filling:
@@ -177,7 +203,8 @@ class Filling:
 
     def shelf_of(self, tenant: str) -> Shelf | None:
         """Where a tenant's answers of models are found again; None without a blob store."""
-        return None if self._blobs is None else Shelf(self._blobs, tenant)
+        signer = None if self._vault is None else self._vault.signer
+        return None if self._blobs is None else Shelf(self._blobs, tenant, self._clock, signer)
 
     async def get(self, task: Task, ref: str) -> bytes | bytearray:
         return await self._insist(task, ref, lambda blobs: blobs.get(task.tenant, ref))
