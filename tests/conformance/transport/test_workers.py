@@ -37,13 +37,15 @@ async def test_a_worker_is_silent_since_its_last_beat(transport):
     transport.beat(beat("w1"))
     before = time.monotonic()
     [first] = await transport.list_workers()
-    while (later := (await transport.list_workers())[0]).silent_seconds < first.silent_seconds + 0.01:
+    while (later := (await transport.list_workers())[0]).silent_seconds < first.silent_seconds + 0.05:
         pass
     assert 0 <= first.silent_seconds < later.silent_seconds
     assert later.silent_seconds - first.silent_seconds < time.monotonic() - before + 0.01
+    begun = time.monotonic()
     transport.beat(beat("w1"))
     [again] = await transport.list_workers()
-    assert again.silent_seconds < later.silent_seconds
+    # Not less than before: on a busy machine a look takes longer than the silence was.
+    assert again.silent_seconds < time.monotonic() - begun + 0.01
 
 
 async def test_a_stop_reaches_the_worker_with_every_beat_until_the_task_ends(transport):
