@@ -132,7 +132,9 @@ def test_the_commands_of_its_readme_are_commands_there_are(tmp_path):
         run = words[:2] == ["perdure", "run"]
         extra = ["--no-wait"] if run else ["--seeds", "2"] if words[1] == "simulate" else []
         code = next((code for word, code in codes.items() if word in words), 0) if run else 0
-        perdure(tmp_path, *words[1:], *extra, code=code)
+        done = perdure(tmp_path, *words[1:], *extra, code=code)
+        if words[1] == "simulate":
+            assert "failed" not in done.stdout
 
 
 def test_the_starter_is_part_of_the_package():

@@ -35,6 +35,19 @@ def test_the_order_ends_in_every_history(shell, stubs):
 
 
 @pytest.mark.slow
+def test_where_nothing_goes_well_without_stubs_it_is_said_what_nodes_gave(shell, tmp_path):
+    (tmp_path / "w.yaml").write_text(
+        "name: w\nnodes:\n- {id: a, type: task, config: {function: 'm:f'}}\n"
+        "- {id: b, type: transform, dependencies: [a], config: {value: '{{ a.total }}'}}\n"
+    )
+    assert "nodes gave {} here: `--stubs FILE`" in shell.run("simulate", "w.yaml", "--seeds", 2).stderr
+    (tmp_path / "s.yaml").write_text("a: {output: {}}\n")
+    assert "--stubs FILE" not in shell.run("simulate", "w.yaml", "--seeds", 2, "--stubs", "s.yaml").stderr
+    (tmp_path / "s.yaml").write_text("a: {output: {total: 1}}\n")
+    assert "completed" in shell.run("simulate", "w.yaml", "--seeds", 2, "--stubs", "s.yaml").stdout
+
+
+@pytest.mark.slow
 def test_the_briefing_as_json(shell):
     data = shell.json("simulate", BRIEFING, "--seeds", 5, "--start", 10)
     assert data.keys() == {

@@ -129,6 +129,18 @@ def test_retrying():
     )
 
 
+def test_an_attempt_that_is_not_the_first_one_says_why():
+    run = start(node("a", retry={"jitter": False}))
+    run.fail("a", "http:503", retryable=True)
+    run.pass_time(400)
+    assert explain(run.state, "a") == (
+        "a is queued in 'default' (attempt 2); no worker is known to run it yet. "
+        "What went wrong before: http:503: it failed."
+    )
+    run.begin("a")
+    assert explain(run.state, "a").endswith(", attempt 2. What went wrong before: http:503: it failed.")
+
+
 def test_a_poll_that_fails_is_tried_for_ever():
     run = trigger()
     run.table()

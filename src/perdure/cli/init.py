@@ -19,6 +19,7 @@ FILES = {
     "order.yaml": "the workflow",
     "tasks.py": "the functions its nodes call",
     "test_order.py": "its tests",
+    "stubs.yaml": "what nodes give where they are only played",
     SCHEMA: "for editors",
     "README.md": "what to try",
     ".gitignore": "",
@@ -33,7 +34,7 @@ _LEFT_OUT = ("README.md", ".gitignore", SCHEMA)
 def init(directory: Path, as_json: bool) -> None:
     """Write a small project into DIR (made if it is not there; by default the current folder).
 
-    A workflow with a retry, a branch and an approval, the functions it calls, tests, a README, and a JSON Schema by which
+    A workflow with a retry, a branch and an approval, the functions it calls, tests, stubs for `perdure simulate`, a README, and a JSON Schema by which
     editors complete and check workflows. It runs at once.
     Nothing is overwritten: a README.md, .gitignore or perdure.schema.json that is there stays, and where another of its files is already, nothing is
     written at all.

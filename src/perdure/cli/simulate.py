@@ -78,6 +78,7 @@ def simulate(
         if seed is not None:
             echo("\n".join([*tell_history(setting, seed), ""]))
         _print(report, setting, again=f"perdure simulate {file}{f' --stubs {stubs_file}' if stubs_file else ''}")
+        _say_what_is_made_up(report, given=stubs_file is not None)
     leave(ExitCode.OK if report.ok else ExitCode.FAILED)
 
 
@@ -128,6 +129,15 @@ def _make_progress(count: int) -> tuple[Callable[[int, int], None], Callable[[],
         redraw(f"{done} of {count} histories, {bad} bad")
 
     return progress, redraw
+
+
+def _say_what_is_made_up(report: Report, *, given: bool) -> None:
+    """Where nothing goes well, that is mostly what nodes were not told to give."""
+    if not given and all(end.state == "failed" for end in report.ends):
+        say(
+            "\nNo history went well, and nodes gave {} here: `--stubs FILE` says what they give "
+            "(docs/guides/testing-workflows.md)."
+        )
 
 
 def _print(report: Report, setting: Setting, *, again: str) -> None:

@@ -175,16 +175,17 @@ def _reached(state: State, node: Node, activation: Activation, seen: Seen) -> st
         case N.QUEUED:
             working = seen.find(activation)
             if working is not None:
-                return _running(who, activation.tries, working)
+                return _running(who, activation.tries, working) + _before(activation)
             if is_poll(state, activation):
                 box = state.triggers[state.name(activation.node)]
                 return f"{who} asks for {say_source(box)}; {_count(box.position, 'item')} came until now."
             queued = f"{who} is queued in {node.queue!r} (attempt {activation.tries})"
             if seen.blind:
-                return f"{queued}, and may be running already: {seen.blind}."
-            return f"{queued}; no worker is known to run it yet.{_start_worker(node)}"
+                return f"{queued}, and may be running already: {seen.blind}.{_before(activation)}"
+            return f"{queued}; no worker is known to run it yet.{_before(activation)}{_start_worker(node)}"
         case N.RUNNING:
-            return _running(who, activation.tries, Working(activation.worker, activation.started_at))
+            working = Working(activation.worker, activation.started_at)
+            return _running(who, activation.tries, working) + _before(activation)
         case N.RETRYING:
             node, when = state.pinned(activation), _at(activation.retry_at)
             again = f"{who} failed ({_said(activation)}) and is tried again at {when}"
@@ -239,6 +240,13 @@ def _running(who: str, attempt: int, working: Working) -> str:
         return f"{running}."
     silent = f"it was last heard of {working.silent_seconds:.0f} s ago"
     return f"{running}, as far as its worker has said: {silent}; if it is dead, another attempt follows."
+
+
+def _before(activation: Activation) -> str:
+    """Why this is not the first attempt."""
+    if activation.error is None or not activation.failures:
+        return ""
+    return f" What went wrong before: {_said(activation)}."
 
 
 def _undoing(step: str) -> str:
