@@ -285,7 +285,7 @@ def test_a_signal_to_both_counts_once_and_a_second_one_ends_it_at_once(shell, tm
     process.signal(signal.SIGTERM)
     process.wait_for("Stopping")
     process.signal(signal.SIGTERM)
-    process.wait(128 + signal.SIGTERM)
+    assert "Traceback" not in process.wait(128 + signal.SIGTERM)
 
 
 def test_an_empty_database_gets_a_sample_and_no_other(shell):

@@ -88,29 +88,35 @@ async def serve(
         app,
         http=make_protocol(app.state.site.options.connections),
         ws="none",
-        lifespan="on",
+        lifespan="off",  # it is entered below: in a task of uvicorn's own, leaving at once would end it with a traceback
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=int(GRACE_SECONDS),
     )
-    server = _Server(config)
-    stopped = stop or asyncio.Event()
+    try:
+        async with app.router.lifespan_context(app):
+            await _serve(app, _Server(config), bound, lambda: ready(found), stop or asyncio.Event())
+    finally:
+        bound.close()
+
+
+async def _serve(
+    app: Starlette, server: uvicorn.Server, bound: socket.socket, ready: Callable[[], None], stop: asyncio.Event
+) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[bound]))
-            stopping = group.create_task(_stop(app, server, stopped))
+            stopping = group.create_task(_stop(app, server, stop))
             await _until_started(server, serving)
             if server.started:
-                ready(found)
+                ready()
             await asyncio.wait({serving})
             stopping.cancel()
     except asyncio.CancelledError:
         await _leave(app, server, bound)
         raise
-    finally:
-        bound.close()
 
 
 async def _stop(app: Starlette, server: uvicorn.Server, stopped: asyncio.Event) -> None:
