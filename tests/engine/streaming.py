@@ -128,6 +128,33 @@ async def by_windows(numbers: perdure.Stream[int]) -> list[int]:
     return [len(window) async for window in perdure.windows(numbers, items=4)]
 
 
+async def gated(n: int, ctx: perdure.Context) -> AsyncIterator[int]:
+    """Yield three, and the rest when the gate is open."""
+    for number in range(1, n + 1):
+        yield number
+        if number == 3:
+            await gate_of(f"three {ctx.run_id}").wait()
+
+
+async def by_time(numbers: perdure.Stream[int], ctx: perdure.Context) -> list[list[int]]:
+    """What came within a moment; the first of it opens the gate."""
+    found: list[list[int]] = []
+    async for window in perdure.windows(numbers, items=4, seconds=0.05):
+        found.append(window)
+        assert numbers.position == sum(map(len, found)), "a checkpoint would cover what is in no list"
+        gate_of(f"three {ctx.run_id}").set()
+    return found
+
+
+def by_time_in_thread(numbers: perdure.Stream[int], ctx: perdure.Context) -> list[list[int]]:
+    found: list[list[int]] = []
+    for window in perdure.windows(numbers, seconds=0.05):
+        found.append(window)
+        assert numbers.position == sum(map(len, found))
+        numbers._loop.call_soon_threadsafe(gate_of(f"three {ctx.run_id}").set)  # type: ignore[attr-defined]
+    return found
+
+
 async def one_after_the_other(left: perdure.Stream[int], right: perdure.Stream[int]) -> list[int]:
     """Read all of one side before the other: who waits for both would wait for ever."""
     return [sum([n async for n in left]), sum([n async for n in right])]

@@ -85,6 +85,16 @@ async def test_ports_windows_an_empty_stream_and_one_that_is_read_by_nobody(tmp_
     assert found == {"a": 5, "odds": [4, 1], "none": [], "zero": 0, "alone": list(range(1, 11))}
 
 
+@pytest.mark.parametrize("reads", ["by_time", "by_time_in_thread"])
+async def test_windows_by_time_give_what_has_come_and_take_nothing_else(tmp_path, reads):
+    """The producer goes on only when the first list was given: nobody waits for a fourth number."""
+    found = outputs(
+        await run(tmp_path, node("a", "gated", args={"n": 7}), node("b", reads), edges=[flow("a", "b.numbers")])
+    )["b"]
+    assert [number for window in found for number in window] == list(range(1, 8))
+    assert found[0] in ([1], [1, 2], [1, 2, 3])
+
+
 async def test_a_generator_without_a_stream_gives_a_list(tmp_path):
     state = await run(tmp_path, node("a", "count", **FEW), edges=[])
     assert outputs(state) == {"a": list(range(1, 11))}

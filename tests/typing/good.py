@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, assert_type
 
 import perdure
@@ -52,6 +53,32 @@ embed_slowly = perdure.task(timeout=60)(Embedder)
 async def order_later(ctx: perdure.Context, item: str) -> int:
     await ctx.checkpoint({"item": item})
     return ctx.attempt
+
+
+@perdure.task(stream={"restart": "repeat"})
+async def words(text: str) -> AsyncIterator[str]:
+    for word in text.split():
+        yield word
+
+
+@perdure.task
+def lengths(said: perdure.Stream[str]) -> Iterator[int]:
+    for word in said:
+        yield len(word)
+
+
+@perdure.task
+def add(numbers: perdure.Stream[int]) -> int:
+    return sum(numbers)
+
+
+@perdure.workflow
+def streamed(text: str) -> int:
+    said = words(text)
+    assert_type(said, perdure.Stream[str])
+    assert_type(lengths(said), perdure.Stream[int])
+    assert_type(add(perdure.port(lengths(said), "long")), int)
+    return add(lengths(said))
 
 
 @perdure.workflow

@@ -22,7 +22,7 @@ import msgspec
 
 from perdure.plain import convert
 from perdure.sdk.errors import BuildError
-from perdure.sdk.graph import Arm, Body, Node
+from perdure.sdk.graph import Arm, Body, Flow, Node
 from perdure.sdk.handles import (
     MARK,
     UNUSABLE_IDS,
@@ -56,12 +56,13 @@ class BuiltArm:
 
 
 class Reads:
-    """The nodes that a part of a node reads, each with whether it must have given a value."""
+    """The nodes that a part of a node reads, each with whether it must have given a value; and the streams that it reads."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("nodes", "streams")
 
     def __init__(self) -> None:
         self.nodes: dict[Node, bool] = {}
+        self.streams: list[tuple[Node, Flow]] = []
 
     def add(self, handle: Handle) -> None:
         for node, firm in root_of(handle).reads():
@@ -118,6 +119,15 @@ class Builder:
         for source, firm in reads.nodes.items():
             certain = not firm or lenient or self._is_certain(source)
             node.link(source, required=not certain)
+            node.may_skip = node.may_skip or not certain
+        for source, flow in reads.streams:
+            if source in reads.nodes:
+                raise BuildError(
+                    f"{node.id} reads the stream of {source.id} while it yields, and so cannot wait for its end or read its "
+                    "output; do that in a node of its own"
+                )
+            certain = self._is_certain(source)
+            node.link(source, required=not certain, flow=flow)
             node.may_skip = node.may_skip or not certain
         node.may_skip = node.may_skip or "when" in spec
         self.nodes.append(node)
@@ -325,6 +335,10 @@ class Builder:
     def definition(self) -> list[dict[str, Any]]:
         return [node.definition() for node in self.nodes]
 
+    def edges(self) -> list[dict[str, Any]]:
+        """The edges that carry streams."""
+        return [edge for node in self.nodes for edge in node.edges()]
+
 
 def whole_node(value: Any) -> Node | None:
     """The node whose whole output the value is, if there is one."""
@@ -337,7 +351,7 @@ def _drop_known(node: Node, of: Node) -> None:
     """Drop edges from nodes that the choosing node itself waited for: they have ended when the choice is made."""
     if "join" in of.spec or "join" in node.spec:
         return
-    for source in [source for source in node.links if source in of.links]:
+    for source in [source for source, link in node.links.items() if source in of.links and not link.flows]:
         if of.links[source].required or not node.links[source].required:
             del node.links[source]
 

@@ -5,20 +5,29 @@ It must not know how values are written: that is for handles, and for the builde
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 _NODE_ORDER = ("id", "type", "config", "dependencies", "when", "join")
+
+
+class Flow(NamedTuple):
+    """A stream along an edge: the port that it leaves, and the parameter that it enters."""
+
+    port: str
+    into: str
 
 
 class Link:
     """An edge into a node."""
 
-    __slots__ = ("named", "required")
+    __slots__ = ("flows", "named", "required")
 
     def __init__(self, *, required: bool = False, named: bool = False) -> None:
         self.required = required
         self.named = named
         """A branch or a path names this edge."""
+        self.flows: list[Flow] = []
+        """The streams along it: then it is written among `edges`."""
 
 
 class Arm:
@@ -50,7 +59,7 @@ class Body:
 
 
 class Node:
-    __slots__ = ("arm", "body", "id", "links", "may_skip", "spec")
+    __slots__ = ("arm", "body", "id", "links", "may_skip", "spec", "yields")
 
     def __init__(self, id: str, spec: dict[str, Any], arm: Arm | None, body: Body | None) -> None:
         self.id = id
@@ -60,17 +69,32 @@ class Node:
         self.body = body
         self.may_skip = False
         """The node may be skipped although its arm was chosen."""
+        self.yields = False
+        """Its function yields, so that others can read its stream."""
 
-    def link(self, source: Node, *, required: bool = False, named: bool = False) -> None:
+    def link(self, source: Node, *, required: bool = False, named: bool = False, flow: Flow | None = None) -> None:
         found = self.links.get(source)
         if found is None:
-            self.links[source] = Link(required=required, named=named)
+            found = self.links[source] = Link(required=required, named=named)
         else:
             found.required, found.named = found.required or required, found.named or named
+        if flow is not None and flow not in found.flows:
+            found.flows.append(flow)
+
+    def edges(self) -> list[dict[str, Any]]:
+        """Its edges that carry streams, as a definition has them."""
+        return [
+            {"from": f"{source.id}.{flow.port}", "to": f"{self.id}.{flow.into}"}
+            | ({"required": True} if link.required else {})
+            for source, link in self.links.items()
+            for flow in link.flows
+        ]
 
     def definition(self) -> dict[str, Any]:
         needs: list[Any] = []
         for source, link in self.links.items():
+            if link.flows:
+                continue
             if link.required and len(self.links) > 1:
                 needs.append({"node": source.id, "required": True})
             elif not link.named:

@@ -73,6 +73,7 @@ class TaskOptions(TypedDict, total=False):
     rate: Rate | Mapping[str, Any]
     compensator: Callable[[Any], Any] | Mapping[str, Any]
     output_schema: Mapping[str, Any] | bool | None
+    stream: Mapping[str, Any]
 
 
 class NodeOptions(TaskOptions, total=False):
@@ -94,7 +95,7 @@ _SPELLED = {
 }
 _PLAIN = (
     *("retry", "timeout", "queue_timeout", "total_timeout", "heartbeat_timeout", "queue", "priority", "effect"),
-    *("sensitive", "isolation", "max_crashes", "concurrency", "rate", "output_schema"),
+    *("sensitive", "isolation", "max_crashes", "concurrency", "rate", "output_schema", "stream"),
 )
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from perdure import functions
+from perdure.chunks import Stream
 from perdure.nodes.class_tasks import ClassTask, is_class_task
 from perdure.nodes.task import Shape, explain_misfit
 from perdure.runtime.worker.context import Context
 from perdure.runtime.worker.local_context import LocalContext
 from perdure.sdk.annotations import converter, hints_of, schema_of
-from perdure.sdk.builder import Builder, Reads, find_current
+from perdure.sdk.builder import Builder, Reads, find_current, whole_node
 from perdure.sdk.errors import BuildError
 from perdure.sdk.options import NODE_OPTIONS, TASK_OPTIONS, NodeOptions, TaskOptions, check_names, is_lenient, make_node
+from perdure.sdk.streams import take_streams
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -62,8 +64,13 @@ class Task(Generic[P, R_co]):
         return changed
 
     # For a type checker an async function gives what awaiting it gives.
+    # What another function yields is what a parameter that reads a stream takes.
     @overload
     def __call__(self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def __call__(self: Task[P, AsyncIterator[T]], *args: P.args, **kwargs: P.kwargs) -> Stream[T]: ...
+    @overload
+    def __call__(self: Task[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Stream[T]: ...
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +81,7 @@ class Task(Generic[P, R_co]):
 
     def _make(self, builder: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         about, reads = self._about, Reads()
-        arguments = about.bind(args, kwargs)
+        arguments = take_streams(builder, self.name, about.hints, about.bind(args, kwargs), reads)
         lenient = is_lenient(self._options)
         config: dict[str, Any] = {"function": about.reference}
         if arguments:
@@ -87,7 +94,10 @@ class Task(Generic[P, R_co]):
             options = {**options, "output_schema": about.output_schema}
         elif options.get("output_schema") is False:
             options = {**options, "output_schema": None}
-        return make_node(builder, self.name, {"type": "task", "config": config}, options, reads)
+        handle = make_node(builder, self.name, {"type": "task", "config": config}, options, reads)
+        if about.shape.yields and (node := whole_node(handle)) is not None:
+            node.yields = True
+        return handle
 
     # Wherever a workflow is expected, a task stands for a workflow of a single node.
 

@@ -150,6 +150,8 @@ class Workflow(Generic[P, R]):
         if self._options.get("endless"):
             definition["endless"] = True
         definition["nodes"] = builder.definition()
+        if edges := builder.edges():
+            definition["edges"] = edges
         if outputs is not None:
             definition["outputs"] = outputs
         return Built(definition, builder.children, single=single)

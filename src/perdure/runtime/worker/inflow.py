@@ -150,14 +150,31 @@ class Inflow(Stream[Any]):
 
     async def next(self) -> tuple[bool, Any]:
         """The next chunk of whichever source has one. False when all have ended. Raises StreamBroken."""
+        while (feed := self._find_ready()) is None:
+            if not await self._wait():
+                return False, None
+        return True, self._pop(feed)
+
+    async def has_more(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._wait()
+        except StreamBroken:  # it is raised where the next chunk is asked for
+            return True
+        except TimeoutError:
+            return False
+        return True
+
+    async def _wait(self) -> bool:
+        """Have a chunk of some source at hand. False when all have ended. Raises StreamBroken."""
         while True:
-            if (feed := self._find_ready()) is not None:
-                return True, self._pop(feed)
+            if any(feed.ready for feed in self._feeds):
+                return True
             waiting = [feed for feed in self._feeds if not feed.over]
             if broken := next((feed for feed in self._feeds if feed.error), None):
                 raise StreamBroken(broken.source.node, broken.error)
             if not waiting:
-                return False, None
+                return False
             if len(waiting) == 1:
                 await waiting[0].fill()
                 continue
@@ -205,6 +222,18 @@ class Inflow(Stream[Any]):
                 yield self._pop(feed)
                 continue
             more, value = asyncio.run_coroutine_threadsafe(self.next(), self._loop).result()
+            if not more:
+                return
+            yield value
+
+    def run(self, made: AsyncIterator[Any]) -> Iterator[Any]:
+        async def next_one() -> tuple[bool, Any]:
+            async for value in made:
+                return True, value
+            return False, None
+
+        while True:
+            more, value = asyncio.run_coroutine_threadsafe(next_one(), self._loop).result()
             if not more:
                 return
             yield value
