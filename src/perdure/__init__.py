@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perdure.sdk.nodes import approval, cel, expr, http, node, secret, transform, wait
     from perdure.sdk.options import Concurrency, Rate, Retry
     from perdure.sdk.runner import ApprovalRequest, Run, arun, run
-    from perdure.sdk.streams import merge, port
+    from perdure.sdk.stream_arguments import merge, port
     from perdure.sdk.tasks import Task, task
     from perdure.sdk.workflows import Workflow, workflow
     from perdure.sources import Item, Polled, Source
@@ -116,7 +116,7 @@ _HOMES = {
     "perdure.sdk.options": ("Concurrency", "Rate", "Retry"),
     "perdure.sdk.asks": ("Decision",),
     "perdure.sdk.runner": ("ApprovalRequest", "Run", "arun", "run"),
-    "perdure.sdk.streams": ("merge", "port"),
+    "perdure.sdk.stream_arguments": ("merge", "port"),
     "perdure.sdk.tasks": ("Task", "task"),
     "perdure.sdk.workflows": ("Workflow", "workflow"),
     "perdure.sources": ("Item", "Polled", "Source"),

@@ -86,7 +86,7 @@ class Windows(Generic[T]):
 
 
 class _Ahead(Generic[T]):
-    """An iterator of somebody's own, of which it can be asked whether it has more."""
+    """An iterator that is no stream, of which it can be asked whether it has more."""
 
     def __init__(self, chunks: AsyncIterator[T]) -> None:
         self._chunks = chunks
@@ -105,10 +105,10 @@ class _Ahead(Generic[T]):
 
     def _begin(self) -> asyncio.Future[T]:
         if self._next is None:
-            self._next = asyncio.get_running_loop().create_task(self._take())
+            self._next = asyncio.get_running_loop().create_task(self._get_next())
         return self._next
 
-    async def _take(self) -> T:
+    async def _get_next(self) -> T:
         return await anext(self._chunks)
 
     def cancel(self) -> None:

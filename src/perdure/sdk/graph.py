@@ -82,7 +82,7 @@ class Node:
             found.flows.append(flow)
 
     def edges(self) -> list[dict[str, Any]]:
-        """Its edges that carry streams, as a definition has them."""
+        """The edges into it that carry streams, as a definition has them."""
         return [
             {"from": f"{source.id}.{flow.port}", "to": f"{self.id}.{flow.into}"}
             | ({"required": True} if link.required else {})

@@ -17,7 +17,7 @@ from perdure.sdk.annotations import converter, hints_of, schema_of
 from perdure.sdk.builder import Builder, Reads, find_current, whole_node
 from perdure.sdk.errors import BuildError
 from perdure.sdk.options import NODE_OPTIONS, TASK_OPTIONS, NodeOptions, TaskOptions, check_names, is_lenient, make_node
-from perdure.sdk.streams import take_streams
+from perdure.sdk.stream_arguments import split_arguments
 
 if TYPE_CHECKING:
     from perdure.model import Compiled
@@ -81,7 +81,7 @@ class Task(Generic[P, R_co]):
 
     def _make(self, builder: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         about, reads = self._about, Reads()
-        arguments = take_streams(builder, self.name, about.hints, about.bind(args, kwargs), reads)
+        arguments = split_arguments(builder, self.name, about.hints, about.bind(args, kwargs), reads)
         lenient = is_lenient(self._options)
         config: dict[str, Any] = {"function": about.reference}
         if arguments:

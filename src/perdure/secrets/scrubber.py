@@ -2,8 +2,8 @@
 or without the space around them, and the lines of a value of several lines one by one.
 
 It works by value, not by place: a handler may put a secret it was given anywhere. It cannot find a secret that was cut
-in another way (so messages are cut last, `perdure.plain_text`), hashed or encoded in another way. The rule is that
-secrets are never stored in the first place; this is the net below it.
+in another way (so messages are cut last, `perdure.plain_text`, and text that comes in chunks has its `joints`), hashed or
+encoded in another way. The rule is that secrets are never stored in the first place; this is the net below it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Set
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -34,7 +35,9 @@ MOST_LINES = 200
 """How many lines of a value are looked for by themselves: each makes every search a little slower."""
 _ARMOUR = re.compile(r"-----(BEGIN|END) [^\n]*-----")
 """Lines around a key that are in every other key and certificate too, and no secret."""
-_MASK = "***"
+MASK = "***"
+MOST_BEGUN = 1024
+"""How far from the end of a text it is looked for a secret that begins there."""
 _LARGE = 32 * 1024 * 1024
 """Bytes of JSON up to which it is checked in less than a tenth of a second, whatever they are."""
 
@@ -54,6 +57,8 @@ class Scrubber:
         self._short: frozenset[str] = frozenset()
         self._text: tuple[re.Pattern[str] | None, int] = None, 0
         """The pattern for text, and the most characters that a match of it has."""
+        self._begins: tuple[re.Pattern[str] | None, list[str]] = None, []
+        """What a secret may begin with, and the forms in order."""
         self._json: tuple[re.Pattern[bytes] | None, int] = None, 0
         """The same for JSON, in bytes."""
 
@@ -74,6 +79,8 @@ class Scrubber:
                 forms = {form for one in values if len(one) >= SHORTEST for form in encodings(one)}
                 forms |= {form for one in self._lines for form in {one, *_escapes(one)}}
                 self._text = (re.compile(any_of(forms)), max(map(len, forms))) if forms else (None, 0)
+                firsts = "".join(sorted({form[0] for form in forms}))
+                self._begins = (re.compile(f"[{re.escape(firsts)}]"), sorted(forms)) if forms else (None, [])
                 self._json = _json_pattern(values, self._lines)
                 self._values = values  # last: what is in it is found from now on
 
@@ -82,17 +89,40 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         if text in self._short:
-            return _MASK
+            return MASK
         pattern, longest = self._text
         if pattern is None:
             return text
         if len(text) <= SEARCHED:
-            return pattern.sub(_MASK, text)
+            return pattern.sub(MASK, text)
         clean, done = [], 0
         for found in find_all(pattern, text, longest):
-            clean += [text[done : found.start()], _MASK]
+            clean += [text[done : found.start()], MASK]
             done = found.end()
         return "".join([*clean, text[done:]]) if done else text
+
+    @property
+    def longest(self) -> int:
+        """The most characters of a text that are a secret."""
+        return self._text[1]
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where secrets are in a text, in order."""
+        pattern, longest = self._text
+        for found in find_all(pattern, text, longest) if pattern is not None else ():
+            yield found.span()
+
+    def count_begun(self, text: str, likely: int, start: int = 0) -> int:
+        """How many characters at the end of a text may be the beginning of a secret that goes on behind it. It begins at `start` or
+        later; first it is looked whether it begins at `likely`."""
+        begins, forms = self._begins
+        if begins is None:
+            return 0
+        if _begins_one(forms, text[likely:]):
+            return len(text) - likely
+        window = text[max(start, len(text) - MOST_BEGUN) :]
+        starts = (found.start() for found in begins.finditer(window))
+        return next((len(window) - one for one in starts if _begins_one(forms, window[one:])), 0)
 
     def json(self, data: bytes | bytearray) -> bytes | bytearray:
         """JSON without secrets, at the speed of one search if there are none. Raises CannotClean."""
@@ -130,6 +160,12 @@ class Scrubber:
         if kind is list or kind is tuple:
             return kind(self.value(item) for item in value)
         return value
+
+
+def _begins_one(forms: list[str], text: str) -> bool:
+    """Whether one of these, which are in order, goes on behind this text."""
+    at = bisect_right(forms, text)  # itself stands before what goes on behind it
+    return bool(text) and at < len(forms) and forms[at].startswith(text)
 
 
 def encodings(value: str) -> set[str]:

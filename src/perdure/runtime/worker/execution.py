@@ -352,9 +352,9 @@ class Execution:
             return None
         attempt.writer = self._clock.new_id()
         report, store = partial(self._say, attempt), partial(self._leaving.store, task)
-        load = partial(self._load_part, task)
         streams, spec = self._store_of(task), task.flow.out
-        attempt.outflow = make_outflow(streams, task, spec, report=report, store=store, load=load)
+        load, scrubber = partial(self._load_part, task), self._leaving.scrubber
+        attempt.outflow = make_outflow(streams, task, spec, report=report, store=store, load=load, scrubber=scrubber)
         return attempt.outflow
 
     async def _say(self, attempt: Attempt, flowed: Flowed) -> None:
@@ -497,7 +497,7 @@ class WorkerContext(Context):
                 await self.run_in_thread(self._give_in_thread, made, out)
             output, self._attempt.flowed = await out.end()
         except Exception:
-            await out.settle()  # what was yielded before is read before the failure
+            await out.end_texts()  # what was yielded before is read before the failure
             raise
         finally:
             out.close()

@@ -26,7 +26,7 @@ from perdure.runtime.worker.asset_previews import make_preview
 from perdure.runtime.worker.encoder import LIGHT_BYTES, is_light
 from perdure.runtime.worker.outputs import Encoded, encode_output
 from perdure.runtime.worker.spooled_content import spooled
-from perdure.secrets.scrubber import CannotClean
+from perdure.secrets.scrubber import CannotClean, Scrubber
 from perdure.secrets.vault import Vault
 from perdure.settings import DEFAULTS
 from perdure.threads import aside
@@ -106,6 +106,10 @@ class Leaving:
             reasoning=scrubber.text(result.reasoning),
             choice=result.choice and tuple(map(scrubber.text, result.choice)),
         )
+
+    @property
+    def scrubber(self) -> Scrubber | None:
+        return None if self._vault is None else self._vault.scrubber
 
     def clean_text(self, text: str) -> str:
         return text if self._vault is None or not self._vault.scrubber else self._vault.scrubber.text(text)

@@ -14,6 +14,7 @@ from perdure.kernel.values import Part
 from perdure.outcomes import Failure
 from perdure.runtime.worker import outflow
 from perdure.runtime.worker.outflow import LARGEST_LIST, Outflow, Port
+from perdure.secrets.scrubber import Scrubber
 from perdure.streams import Flowed, Name, Outgoing, Streams, link
 from perdure.transport import Task
 
@@ -65,7 +66,7 @@ class Repeating(Outflow):
         await Outflow._open(self)
 
     async def end(self) -> tuple[Any, Flowed]:
-        await self.settle()
+        await self.end_texts()
         if self._spec.edition and not self._opened:
             self._opened = True
             await self._open()
@@ -117,8 +118,9 @@ class Covered(Outflow):
         report: Callable[[Flowed], Awaitable[None]],
         store: Callable[[bytes], Awaitable[str]],
         load: Callable[[str], Awaitable[Any]],
+        scrubber: Scrubber | None = None,
     ) -> None:
-        super().__init__(streams, task, spec, report=report, store=store)
+        super().__init__(streams, task, spec, report=report, store=store, scrubber=scrubber)
         self._load = load
         self._covering = 0
         self._ports = {name: _Covering() for name in self._ports}
@@ -153,6 +155,7 @@ class Covered(Outflow):
     def cut(self) -> dict[str, int]:
         """How much has been yielded: what a checkpoint covers that is made now. `cover` follows."""
         self._covering += 1
+        self.let_go()
         return {name: port.count for name, port in self._ports.items()}
 
     async def cover(
@@ -207,7 +210,7 @@ class Covered(Outflow):
         port.sent = port.parts[port.shown - 1].upto if port.shown else 0
 
     async def end(self) -> tuple[Any, Flowed]:
-        await self.settle()
+        await self.end_texts()
         for name, port in self._ports.items():
             if port.unkept:
                 await self._put(name, port, len(port.unkept))
@@ -232,9 +235,10 @@ def make_outflow(
     report: Callable[[Flowed], Awaitable[None]],
     store: Callable[[bytes], Awaitable[str]],
     load: Callable[[str], Awaitable[Any]],
+    scrubber: Scrubber | None = None,
 ) -> Outflow:
     """The outflow of an attempt, by what its node says of `restart`."""
     if spec.restart == "checkpoint":
-        return Covered(streams, task, spec, report=report, store=store, load=load)
+        return Covered(streams, task, spec, report=report, store=store, load=load, scrubber=scrubber)
     kind = Repeating if spec.restart == "repeat" else Outflow
-    return kind(streams, task, spec, report=report, store=store)
+    return kind(streams, task, spec, report=report, store=store, scrubber=scrubber)

@@ -16,6 +16,8 @@ import msgspec
 
 from perdure.kernel.values import Part, PortEnd
 from perdure.outcomes import Failure
+from perdure.secrets.joints import Joints
+from perdure.secrets.scrubber import Scrubber
 from perdure.streams import (
     ASK_SECONDS,
     LARGEST_CHUNK,
@@ -35,6 +37,8 @@ LARGEST_LIST = 8 * 1024 * 1024
 """The most bytes of chunks that an output holds; beyond that it says where they are."""
 FEW_BYTES = 64 * 1024
 """An output of so many bytes of chunks is made on the loop."""
+HELD_SECONDS = 1.0
+"""How long a text is held back that may be the beginning of a secret."""
 MOST_PENDING = 64
 """Chunks that wait for the pump before the handler does."""
 MOST_BEHIND = 10_000
@@ -92,6 +96,7 @@ class Outflow:
         *,
         report: Callable[[Flowed], Awaitable[None]],
         store: Callable[[bytes], Awaitable[str]],
+        scrubber: Scrubber | None = None,
     ) -> None:
         self.superseded = False
         """Whether another attempt, or another execution of this one, streams."""
@@ -111,10 +116,41 @@ class Outflow:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._scrubber = scrubber
+        self._joints: dict[str, Joints] = {}
+        """Of each port that has yielded text: what is held back of it, since a secret may go on in the next chunk."""
+        self._letting_go: asyncio.TimerHandle | None = None
 
     def add(self, port: str, body: bytes) -> bool:
         """Take a chunk. True when the handler should wait (`settle`) before it yields the next one."""
         self.check(port, body)
+        if not self._scrubber:
+            return self._enqueue(port, body)
+        joints = self._joints.setdefault(port, Joints(self._scrubber))
+        if not body.startswith(b'"'):
+            self._enqueue_all(port, joints.let_go())
+            return self._enqueue(port, body)
+        text = _decode(body)
+        free = joints.pass_on(text)
+        if joints.is_holding and self._letting_go is None:
+            self._letting_go = asyncio.get_running_loop().call_later(HELD_SECONDS, self.let_go)
+        if free == [text]:
+            return self._enqueue(port, body)
+        return self._enqueue_all(port, free)
+
+    def let_go(self) -> None:
+        """Give what is held back: what may be a part of a secret is masked."""
+        if self._letting_go is not None:
+            self._letting_go.cancel()
+            self._letting_go = None
+        for port, joints in self._joints.items():
+            self._enqueue_all(port, joints.let_go())
+
+    def _enqueue_all(self, port: str, texts: list[str]) -> bool:
+        taken = [self._enqueue(port, msgspec.json.encode(text)) for text in texts]
+        return any(taken)
+
+    def _enqueue(self, port: str, body: bytes) -> bool:
         found = self._ports[port]
         first = not found.count
         found.pending.append(body)
@@ -160,7 +196,7 @@ class Outflow:
 
     async def end(self) -> tuple[Any, Flowed]:
         """The output, and what the result says of the stream. Everything is stored then."""
-        await self.settle()
+        await self.end_texts()
         for name, port in self._ports.items():
             if port.unkept:
                 await self._keep(name, port, report=False)
@@ -172,11 +208,19 @@ class Outflow:
             return self._output(before), Flowed(ended=ended, parts=parts)
         return await aside(self._task.tenant, self._output, before), Flowed(ended=ended, parts=parts)
 
+    async def end_texts(self) -> None:
+        """Send what was held back, and wait until everything that was yielded is on its way: nothing more comes."""
+        for port, joints in self._joints.items():
+            self._enqueue_all(port, joints.end())
+        await self.settle()
+
     async def _load_before(self) -> list[Any]:
         """What its output is made of besides what it has yielded itself."""
         return []
 
     def close(self) -> None:
+        if self._letting_go is not None:
+            self._letting_go.cancel()
         if self._pumping is not None:
             self._pumping.cancel()
 

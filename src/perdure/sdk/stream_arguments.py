@@ -75,7 +75,7 @@ def is_stream(annotation: Any) -> bool:
     return annotation is Stream or typing.get_origin(annotation) is Stream
 
 
-def take_streams(
+def split_arguments(
     builder: Builder, task: str, hints: Mapping[str, Any], arguments: dict[str, Any], reads: Reads
 ) -> dict[str, Any]:
     """The arguments that are no streams; the others become edges."""
