@@ -103,6 +103,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
         return self.address.task_id
 
 
+class AgentTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the workflow says about the ways and the calls of an agent."""
+
+    policies: tuple[dict[str, Any], ...] = ()
+    """Those of the workflow."""
+    approve: bool | None = None
+    """Whether people are asked about its route; None: by what it has read."""
+    sinks: tuple[str, ...] = ()
+    """The routes behind which something may be written or sent before people are asked."""
+    max_fanout: int | None = None
+    """How many it may choose."""
+
+
 class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     """A request to execute one attempt."""
 
@@ -124,6 +137,7 @@ class Task(Message, frozen=True, kw_only=True, omit_defaults=True):
     """The nodes that the handler may choose, where its branch is `agent_driven`."""
     label: str = ""
     """How far what the config was made of is to be believed, and how private it is; for agents."""
+    terms: AgentTerms | None = None
     memory: dict[str, Any] = {}  # what earlier runs left, for agents
     asked: dict[str, str] = {}
     """The steps in the checkpoint, and perhaps more, that are asks: the hash of what was asked, by name."""

@@ -17,7 +17,7 @@ from perdure.nodes.registry import has_template
 from perdure.outcomes import Failure
 from perdure.runtime.worker.context import Context
 from perdure.spending import Terms
-from perdure.transport import Task
+from perdure.transport import AgentTerms, Task
 
 
 class Dies(BaseException):
@@ -100,7 +100,14 @@ class DeskContext(Context):
 Answers = Callable[[dict[str, Any]], Any]
 
 
-async def enter(config: dict[str, Any], journal: Journal, *, routes: tuple[str, ...] = (), label: str = "") -> Any:
+async def enter(
+    config: dict[str, Any],
+    journal: Journal,
+    *,
+    routes: tuple[str, ...] = (),
+    label: str = "",
+    terms: AgentTerms | None = None,
+) -> Any:
     """One attempt. Raises Suspended, Failure or Dies."""
     kept = {"data": journal.data, "steps": dict(journal.steps)} if journal.steps or journal.data else None
     task = Task(
@@ -113,6 +120,7 @@ async def enter(config: dict[str, Any], journal: Journal, *, routes: tuple[str, 
         begun=tuple(journal.begun),
         routes=routes,
         label=label,
+        terms=terms,
     )
     assert not has_template(config)
     ctx = DeskContext(task, journal)

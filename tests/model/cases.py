@@ -33,6 +33,7 @@ CASES: dict[str, Any] = {
     "map_in_map": workflow(
         node("a", type="map", config={"over": [1], "node": {"type": "map", "config": {"over": [1], "node": {}}}})
     ),
+    "transition_denied": workflow(node("a", capabilities={"can_emit_to": []}), node("b", "a")),
     "misplaced_key": workflow(node("a", human_config={"timeout_hours": 2})),
     "conflicting_keys": workflow(node("a", handler="http")),
     "missing_name": {"nodes": [_a]},

@@ -14,7 +14,7 @@ from tests.documents import blocks, execute_python
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-INTERNAL = {"answers", "list_steps", "memory", "prepare_inputs"}
+INTERNAL = {"answers", "list_steps", "memory", "prepare_inputs", "terms"}
 
 
 @pytest.mark.parametrize("name", perdure.__all__)

@@ -157,7 +157,7 @@ class Agent:
                 return self._answer(text, text, turn, kept)
             value, _, problems = await aside(self._ctx.tenant, read_answer, schema, text)
             if not problems:
-                return self._answer(value, text, turn, kept)
+                return self._answer(await self._lead(turn, name, value), text, turn, kept)
             number += 1
             if number > self._plan.repairs:
                 break
@@ -170,6 +170,16 @@ class Agent:
             raise Failure("route_not_allowed", message, retryable=False)
         told = "; ".join(cut(one, _SHOWN) for one in problems[:3])
         raise Failure("llm:bad_output", f"no answer of {kept['alias']} fits the schema: {told}", retryable=False)
+
+    async def _lead(self, turn: int, name: str, value: Any) -> Any:
+        """The answer with the route that it may take. Raises Failure."""
+        if not self._transcript.routes or not value["next_nodes"]:
+            return value
+        chosen, refusal = await self._calls.lead(turn_of(turn, name), value, self._transcript)
+        if refusal is not None:
+            await self._spoil(turn, again=True)
+            raise Failure("route_not_allowed", refusal, retryable=False)
+        return {**value, "next_nodes": chosen}
 
     def _answer(self, value: Any, text: str, turn: int, kept: dict[str, Any]) -> Answer:
         return Answer(value, text, turn, self._transcript.calls, self._usage, kept["model"])

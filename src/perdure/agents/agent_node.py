@@ -38,7 +38,7 @@ from perdure.expressions.json_schema import find_mistake
 from perdure.expressions.leaves import has_leaf
 from perdure.llms.durable import Talk, clean
 from perdure.llms.operator_file import Found
-from perdure.llms.policy_rows import Policy
+from perdure.llms.policy_rows import Policy, read_policies
 from perdure.llms.port import Message, Params, Prefix, Request, Text
 from perdure.llms.port import Tool as Offered
 from perdure.model.labels import TRUSTED, UNTRUSTED, read_label
@@ -132,7 +132,7 @@ def make_plan(
     strange = [f"document of {api.profile}" for api in apis if not api.is_pinned]
     strange += [f"tools of {one.server}" for one in offers if not one.is_pinned]
     strange += ["session"] * memory.label.is_tainted
-    routes = tuple(ctx.routes)
+    routes, terms = tuple(ctx.routes), ctx.terms
     task = _text(config["prompt"] if "prompt" in config else config["goal"])
     earlier = messages_of(memory)
     session = read_session(config)
@@ -144,7 +144,7 @@ def make_plan(
         ),
         messages=(*earlier, Message("user", (Text(task),))),
         params=msgspec.convert({**_warmth(config), **(config.get("params") or {})}, Params),
-        schema=answer_schema(config.get("schema"), routes),
+        schema=answer_schema(config.get("schema"), routes, None if terms is None else terms.max_fanout),
     )
     return Plan(
         request=clean(request),
@@ -153,7 +153,9 @@ def make_plan(
         label=read_label(ctx.label) | memory.label | (UNTRUSTED if strange else TRUSTED),
         told_by=tuple(strange),
         approvals=config.get("approvals") or {},
-        policies=tuple(msgspec.convert(one, Policy) for one in config.get("policies") or ()),
+        policies=read_policies((*(() if terms is None else terms.policies), *(config.get("policies") or ()))),
+        approve=None if terms is None else terms.approve,
+        sinks=() if terms is None else terms.sinks,
         max_turns=config.get("max_turns", MAX_TURNS),
         parallel=config.get("parallel", PARALLEL),
         repairs=config.get("repairs", 2),
@@ -178,13 +180,14 @@ def _text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else msgspec.json.encode(prompt).decode()
 
 
-def answer_schema(schema: Any, routes: Sequence[str]) -> Any:
+def answer_schema(schema: Any, routes: Sequence[str], most: int | None = None) -> Any:
     """A JSON Schema of the last answer: with a route, what the agent gives and where the run goes on."""
     if not routes:
         return schema
+    chosen: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(routes)}}
     properties = {
         "output": {"type": "string"} if schema is None else schema,
-        "next_nodes": {"type": "array", "items": {"type": "string", "enum": list(routes)}},
+        "next_nodes": chosen if most is None else {**chosen, "maxItems": most},
         "reasoning": {"type": "string"},
     }
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

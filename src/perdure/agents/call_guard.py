@@ -42,6 +42,8 @@ class Wish(msgspec.Struct, frozen=True):
     label: Label
     """Of the transcript, and of everything that the arguments refer to."""
     agent: str = ""
+    to: str = ""
+    """Where the agent wants the run to go on; empty for a call."""
     run: dict[str, Any] = {}
     trusted: str = ""
     """What people who are trusted have said to the agent, for control arguments."""
@@ -79,11 +81,13 @@ def decide(wish: Wish, operator: Sequence[Policy] = (), workflow: Sequence[Polic
 def _by_policy(wish: Wish, policies: Sequence[Policy], whose: str) -> Ruling | None:
     """What the first policy says that applies. Those of a workflow may make things stricter, never looser."""
     for number, policy in enumerate(policies):
+        if not policy.is_about(route=bool(wish.to)):
+            continue
         name = f"{whose}[{number}]"
         variables = {
             "from": wish.agent,
-            "to": "",
-            "tool": wish.tool.name,
+            "to": wish.to,
+            "tool": "" if wish.to else wish.tool.name,
             "args": wish.arguments,
             "labels": {"integrity": wish.label.integrity, "confidentiality": wish.label.confidentiality},
             "agent": wish.agent,

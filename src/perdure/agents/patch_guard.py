@@ -58,6 +58,6 @@ def strictest(found: Ruling, others: Sequence[Ruling]) -> Ruling:
     if most.verdict == "ask" and approvers:
         common = sorted(set.intersection(*approvers))
         if not common:
-            return Ruling("deny", most.rule, "no one person may decide about all that the patch does")
+            return Ruling("deny", most.rule, "no one person may decide about all of it")
         return msgspec.structs.replace(most, approvers=tuple(common))
     return most

@@ -29,6 +29,7 @@ Kind = Literal[
     "promoted",
     "remember",
     "recall",
+    "route",
 ]
 _ASKED = ("workflow", "ask_human", "patch")
 

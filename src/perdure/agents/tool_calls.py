@@ -21,6 +21,7 @@ from perdure.agents.openapi_calls import call_operation, without_secrets
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
 from perdure.agents.patch_guard import list_wishes, strictest
 from perdure.agents.pipeline_shapes import Use, lift
+from perdure.agents.route_guard import NEXT_NODES, decide_route, route_tool
 from perdure.agents.tool import Tool
 from perdure.agents.tool_search import LIMIT, search_tools
 from perdure.agents.tool_view import PipelineView, ToolView
@@ -193,8 +194,15 @@ class ToolCalls:
         return await aside(self._ctx.tenant, make)
 
     def _decide(self, tool: Tool, arguments: dict[str, Any], transcript: Transcript, policies: Policies) -> Ruling:
+        wish = self._wish(tool, arguments, transcript)
+        found = decide(wish, *policies)
+        if tool.kind != "patch":
+            return found
+        return strictest(found, [decide(one, *policies) for one in list_wishes(wish, self._plan.tools)])
+
+    def _wish(self, tool: Tool, arguments: dict[str, Any], transcript: Transcript) -> Wish:
         ctx = self._ctx
-        wish = Wish(
+        return Wish(
             tool=tool,
             arguments=arguments,
             label=transcript.label,
@@ -203,10 +211,53 @@ class ToolCalls:
             trusted=self._plan.trusted_text,
             unattended=bool(self._plan.approvals.get("unattended", False)),
         )
-        found = decide(wish, *policies)
-        if tool.kind != "patch":
-            return found
-        return strictest(found, [decide(one, *policies) for one in list_wishes(wish, self._plan.tools)])
+
+    # -- the route -----------------------------------------------------------------------------------------------------
+
+    async def lead(self, turn: str, answer: Mapping[str, Any], transcript: Transcript) -> tuple[list[str], str | None]:
+        """Where the run may go on after an answer, and why it may not go where that says. Nowhere: its default. Raises Failure."""
+        id = f"{turn}.0"
+        chosen = list(dict.fromkeys(answer["next_nodes"]))
+        judged = await self._judge_route(turn, chosen, transcript)
+        if judged["verdict"] != "ask":
+            return chosen, judged.get("text")
+        tool = route_tool(self._plan, chosen)
+        bound = Bound(id, tool, None, {NEXT_NODES: chosen}, judged["args"])
+        said = await self._ask_all({f"{id}.ok": self._approval(bound, judged, transcript, answer["reasoning"])})
+        decided = said[f"{id}.ok"]
+        if decided["decision"] != "approve":
+            if self._plan.approvals.get("on_reject") == "fail":
+                raise Failure("agent:rejected", "a person did not allow the route", retryable=False)
+            return [], None
+        edited = decided["data"].get("arguments") if isinstance(decided.get("data"), dict) else None
+        if edited is None or edited == bound.arguments:
+            return chosen, None
+        others = edited.get(NEXT_NODES) if isinstance(edited, dict) else None
+        if not isinstance(others, list) or any(one not in transcript.routes for one in others):
+            listed = ", ".join(transcript.routes)
+            return [], f"a person changed the route to one that is none of this agent's: next_nodes may be {listed}"
+        found = decide_route(self._wish(tool, {NEXT_NODES: others}, transcript), self._plan, others, self._policies())
+        return others, None if found.verdict != "deny" else f"a person changed the route, and {found.why}"
+
+    async def _judge_route(self, turn: str, chosen: list[str], transcript: Transcript) -> dict[str, Any]:
+        """What is to become of a route; decided once, as calls are."""
+
+        def judge() -> dict[str, Any]:
+            tool, arguments = route_tool(self._plan, chosen), {NEXT_NODES: chosen}
+            found = decide_route(self._wish(tool, arguments, transcript), self._plan, chosen, self._policies())
+            judged = {"tool": NEXT_NODES, "route": chosen, "args": hash_of(NEXT_NODES, arguments)}
+            judged |= msgspec.to_builtins(found)
+            if found.verdict == "deny":
+                judged["text"] = f"the run may not go on at {', '.join(chosen)}: {found.why}"
+            label = str(transcript.label)
+            return {"label": label, "tainted_by": transcript.tainted_by[:20], "calls": [judged]}
+
+        async def give() -> dict[str, Any]:
+            return await aside(self._ctx.tenant, judge)
+
+        kept = await self._ctx.step(f"guard/{turn[1:]}", give)
+        found: dict[str, Any] = kept["calls"][0]
+        return found
 
     # -- people and runs -----------------------------------------------------------------------------------------------
 

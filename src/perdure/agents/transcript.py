@@ -5,6 +5,7 @@
                          repair, `model/<n>-2` where the turn was asked anew
     guard/<n>            what the guard decided about the calls of turn n
     mail/<n>             what a person said meanwhile, and before which step of a model
+    guard/<n>            of the last turn: what it decided about the route; `t<n>.0.ok` what people said about it
     t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before; `.happened` what they said when
                          nobody knew whether it had happened, and `.again` what it gave then
 
@@ -74,6 +75,10 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     approvals: dict[str, Any] = {}
     policies: tuple[Policy, ...] = ()
     """Those of the workflow; the operator's are read when they are needed."""
+    approve: bool | None = None
+    """Whether people are asked about its route; None: by what it has read."""
+    sinks: tuple[str, ...] = ()
+    """The routes behind which something may be written or sent before people are asked."""
     max_turns: int = 20
     parallel: int = 8
     repairs: int = 2
@@ -143,7 +148,7 @@ class Transcript:
         schema = self._plan.request.schema
         if self.routes == self._plan.routes:
             return schema
-        chosen = {"type": "array", "items": {"type": "string", "enum": list(self.routes)}}
+        chosen = {**schema["properties"]["next_nodes"], "items": {"type": "string", "enum": list(self.routes)}}
         return {**schema, "properties": {**schema["properties"], "next_nodes": chosen}}
 
     def request(self, *, last: bool = False) -> Request:

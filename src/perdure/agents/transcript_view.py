@@ -103,6 +103,8 @@ def guarded(steps: Mapping[str, Any], now: Open) -> list[Row]:
         for index, one in enumerate(judged["calls"]):
             id = f"t{turn}.{index}"
             arguments = calls[index].arguments if index < len(calls) else None
+            if "route" in one:
+                arguments = {str(one["tool"]): one["route"]}
             found.append(
                 {
                     "turn": number,
@@ -210,6 +212,8 @@ def _outcome(id: str, judged: Mapping[str, Any], answer: Any, steps: Mapping[str
         return "refused"
     if isinstance(answer, dict) and answer["decision"] != "approve":
         return "refused"
+    if "route" in judged:
+        return "made" if judged["verdict"] == "allow" or answer is not None else None
     doubt = steps.get(f"{id}{HAPPENED}")
     if isinstance(doubt, dict) and doubt["decision"] != "approve":
         return "made" if isinstance(doubt.get("data"), dict) and "result" in doubt["data"] else "failed"

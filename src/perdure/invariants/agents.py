@@ -1,4 +1,4 @@
-"""Agents: AG1 and S4. What was decided about each call, and what was done, compared from the events alone. A what-if does nothing:
+"""Agents: AG1 and S4. What was decided about each call and about the route, and what was done, compared from the events alone. A what-if does nothing:
 it asks for nothing, and no step of it begins that may happen once.
 
 A step that is stored as a blob is not looked into: nothing is known of the calls that it decided about.
@@ -30,6 +30,8 @@ def look(model: Model, event: e.Event) -> None:
         model.allowed[key, call] = args
     elif isinstance(event, e.ChildStarted) and _CALL.fullmatch(event.ask) and _is_agent(model, event):
         _made(model, event, event.ask, None)
+    elif isinstance(event, e.NodeCompleted) and event.choice and _key(event) in model.led and _is_agent(model, event):
+        _led(model, event, model.led[_key(event)])
     elif isinstance(event, e.NodeCheckpointed) and isinstance(event.data, dict) and _is_agent(model, event):
         if event.data.get("applied") is True and _CALL.fullmatch(event.step) and event.version == 2:
             _made(model, event, event.step, None)  # a patch
@@ -37,6 +39,8 @@ def look(model: Model, event: e.Event) -> None:
             for number, call in enumerate(event.data["calls"]):
                 name = f"t{event.step.removeprefix('guard/')}.{number}"
                 model.judged[_key(event), name] = (str(call.get("verdict")), call.get("args"))
+                if "route" in call:
+                    model.led[_key(event)] = name
         elif event.step.endswith(".decided") and "args" in event.data:
             call = event.step.removesuffix(".decided")
             if (_key(event), call) in model.allowed:  # a person allowed it with arguments of their own
@@ -62,6 +66,15 @@ def _made(model: Model, event: e.NodeEvent, call: str, args: Any) -> None:
             model.blame(
                 "S4", f"{event.node}: call {call} was made with other arguments than those that were decided about"
             )
+
+
+def _led(model: Model, event: e.NodeCompleted, name: str) -> None:
+    """Check that an agent goes where it was allowed to."""
+    verdict, _ = model.judged[_key(event), name]
+    if verdict == "deny":
+        model.blame("S4", f"{event.node}: its route was denied, and is taken")
+    elif verdict == "ask" and (_key(event), name) not in model.allowed:
+        model.blame("S4", f"{event.node}: its route is taken, and no person allowed it")
 
 
 def _key(event: e.NodeEvent) -> Key:

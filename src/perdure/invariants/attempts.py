@@ -195,7 +195,7 @@ def waiting(model: Model, event: e.NodeWaiting) -> None:
     if wait.until is not None and wait.kind in ("timer", "signal", "delay", "event"):
         model.timers[model.timer("delay" if wait.kind == "delay" else "wait", act)] = wait.until
     if wait.kind == "items":
-        most = model.graph.limits.max_fanout
+        most = model.graph.widest[act.node]
         if wait.count > most:
             model.blame("E5", f"{act.place} has {wait.count} items; {most} are allowed")
         for number in range(wait.count):
@@ -363,8 +363,9 @@ def _routed(model: Model, act: Act, route: Route, status: str) -> None:
     past.look(model, act, "routed")
     width = len(route.taken) if route.taken is not None else len(model.graph_of(act).outgoing.get(act.node, ()))
     inherited = route.rule == "adopted" and model.continues  # a patch may have brought edges since, or other limits
-    if width > model.graph.limits.max_fanout and not inherited:
-        model.blame("E5", f"{act.place} takes {width} edges; {model.graph.limits.max_fanout} are allowed")
+    most = model.graph.widest.get(act.node, model.graph.limits.max_fanout)
+    if width > most and not inherited:
+        model.blame("E5", f"{act.place} takes {width} edges; {most} are allowed")
     follow_route(model, act, route, status)
 
 

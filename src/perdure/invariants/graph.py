@@ -23,6 +23,8 @@ class Graph:
 
     def __init__(self, ir: IR) -> None:
         self.limits = ir.limits
+        self.widest = {node.id: ir.fanout_of(node) for node in ir.nodes if node is not None}
+        """How many edges or items one outcome of a node may have."""
         self.nodes: dict[str, Node] = {node.id: node for node in ir.nodes if node is not None}
         ids = [node.id if node is not None else "" for node in ir.nodes]
         self.incoming: dict[str, list[Edge]] = {name: [] for name in self.nodes}

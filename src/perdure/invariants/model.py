@@ -221,6 +221,8 @@ class Model:
         """The call that each approval of an agent is about, and the hash of the arguments that people see."""
         self.allowed: dict[tuple[Key, str], object] = {}
         """Calls that people allowed, with the hash of the arguments they allowed."""
+        self.led: dict[Key, str] = {}
+        """What the decision about the route of an agent is called by."""
         self.pauses: set[str] = set()
         self.refused: Key | None = None
         """The approval by whose no the run fails."""
@@ -265,6 +267,7 @@ class Model:
         other.whole, other.purse = set(self.whole), self.purse.copy()
         other.ending = set(self.ending)
         other.judged, other.shown, other.allowed = dict(self.judged), dict(self.shown), dict(self.allowed)
+        other.led = dict(self.led)
         other.signals, other.races, other.pauses = dict(self.signals), [*self.races], set(self.pauses)
         other.guarded = {name: set(people) for name, people in self.guarded.items()}
         other.acts = {key: _copy(act, "edges") for key, act in self.acts.items()}

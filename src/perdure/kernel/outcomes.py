@@ -57,7 +57,7 @@ def accept(
         except Rejected:
             fail_for_good(d, activation, Error("rejected", _rejection(d, activation, output)), asked=True)
             return
-    most = d.state.ir.limits.max_fanout
+    most = d.state.ir.fanout_of(d.node(activation))
     d.emit_for(
         e.NodeCompleted,
         activation,
@@ -92,7 +92,7 @@ def route_kept(d: Decider, activation: Activation) -> None:
     except Rejected:
         fail_for_good(d, activation, Error("rejected", _rejection(d, activation, activation.output)), asked=True)
     else:
-        if (width := _fanout(node, route)) > (most := d.state.ir.limits.max_fanout):
+        if (width := _fanout(node, route)) > (most := d.state.ir.fanout_of(node)):
             _limit(d, "max_fanout", width, most, activation)
         else:
             d.emit_for(e.NodeRouted, activation, route=route)

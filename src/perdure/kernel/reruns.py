@@ -63,10 +63,11 @@ def _limits(state: State, node: str) -> Iterator[str]:
     ir, size = state.ir, 0
     for outcome in adopt(state, node):
         size += outcome.size
-        edges = _node(ir, state.index(outcome.node)).edges_out
+        found = _node(ir, state.index(outcome.node))
+        edges, most = found.edges_out, ir.fanout_of(found)
         width = len(edges) if outcome.taken is None else len(outcome.taken)
-        if width > ir.limits.max_fanout:
-            yield f"{outcome.node!r} took {width} edges; max_fanout allows {ir.limits.max_fanout} now"
+        if width > most:
+            yield f"{outcome.node!r} took {width} edges; max_fanout allows {most} now"
     if size > ir.limits.max_bytes:
         yield f"the outputs before {node!r} have {size} bytes; max_bytes allows {ir.limits.max_bytes} now"
 

@@ -49,7 +49,7 @@ def suspend(d: Decider, command: c.Suspend) -> None:
         case "child":
             _start_child(d, activation, command)
         case "items":
-            maximum = d.state.ir.limits.max_fanout
+            maximum = d.state.ir.fanout_of(d.node(activation))
             if command.wait.count > maximum:
                 exceed(d, "max_fanout", command.wait.count, maximum, activation)
                 return

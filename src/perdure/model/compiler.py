@@ -35,6 +35,7 @@ from perdure.model.policies import default_attempts
 from perdure.model.problems import Path, Problems
 from perdure.model.stream_edges import check_streams
 from perdure.model.stream_keys import make_stream
+from perdure.model.transitions import check_emits
 from perdure.model.usage import Usage, read_usage
 
 _ALL = Join()
@@ -67,6 +68,7 @@ def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, An
     check_endless(definition, graph, loops, problems)
     check_joins(definition, graph, loops, problems)
     check_streams(definition, graph, loops, problems)
+    check_emits(definition, pairs, problems)
     usage = read_usage(definition, graph, loops, problems)
     if problems.errors:
         return None, None, _make_draft(definition, unread)
@@ -88,7 +90,9 @@ def _make_draft(definition: Definition, unread: dict[Any, set[Any]]) -> Draft:
             hidden = not wrong.isdisjoint(_CONFIG_KEYS) or node["type"] == "map" or "config_ref" in node
             nodes.append(Node(id=id, type=node["type"], config=node.get("config"), config_ref="" if hidden else None))
     inputs = definition.workflow.get("inputs")
-    ir = IR(IR_VERSION, definition.workflow["name"], "", tuple(nodes), (), (), (), inputs_schema=inputs)
+    policies = tuple(definition.workflow.get("policies", ()))
+    name = definition.workflow["name"]
+    ir = IR(IR_VERSION, name, "", tuple(nodes), (), (), (), inputs_schema=inputs, policies=policies)
     return Draft(ir, definition.places, definition.workflow.get("triggers", []))
 
 
@@ -170,6 +174,7 @@ class _Assembler:
             endless=workflow.get("endless", False),
             description=workflow.get("description", ""),
             expose=workflow.get("expose", {}),
+            policies=tuple(workflow.get("policies", ())),
         )
 
     def _make_edges(self) -> tuple[list[Edge], list[list[int]], list[list[int]], dict[int, list[int]]]:
@@ -253,7 +258,7 @@ class _Assembler:
         )
         default = self._indexes(branch.get("default", []))
         available = self._indexes(branch.get("available_next_nodes", []))
-        return Branch(branch.get("type", "conditional"), rules, default, available)
+        return Branch(branch.get("type", "conditional"), rules, default, available, branch.get("approve"))
 
     def _make_loop(self, i: int, loop: dict[str, Any], exits: tuple[int, ...]) -> Loop:
         return Loop(
@@ -315,8 +320,7 @@ def _execution(node: dict[str, Any], undo: tuple[Reference, ...]) -> dict[str, A
         fields["labels"] = tuple(node["labels"].items())
     if "sensitive" in node:
         fields["sensitive"] = tuple(node["sensitive"])
-    if "limits" in node:
-        fields["max_hops"] = node["limits"]["max_hops"]
+    fields |= node.get("limits", {})
     reference = node.get("config_ref")
     if isinstance(reference, dict):
         fields["config_ref"], fields["type_url"] = reference["cas_ref"], reference["type_url"]

@@ -31,6 +31,7 @@ from perdure.model.policies import (
 )
 from perdure.model.problems import Path, Problems, describe
 from perdure.model.stream_keys import read_ports, read_stream
+from perdure.model.transitions import read_capabilities, read_policies
 
 MAX_NODES = 250_000
 MAX_LINKS = 2_000_000
@@ -53,9 +54,12 @@ _WORKFLOW_KEYS = frozenset(
         "endless",
         "triggers",
         "expose",
+        "policies",
     }
 )
-_ROUTING_KEYS = frozenset({"join", "wait_for_all", "branch", "loop", "rejection_path", "when", "on_failure"})
+_ROUTING_KEYS = frozenset(
+    {"join", "wait_for_all", "branch", "loop", "rejection_path", "when", "on_failure", "capabilities"}
+)
 _GRAPH_KEYS = _ROUTING_KEYS | {"dependencies", "depends_on", "dependents", "stream"}
 _LIMIT_KEYS = ("max_hops", "max_fanout", "deadline_seconds", "deadline_s", "max_bytes", "budget")
 _EDGE_KEYS = ("from", "to", "required")
@@ -192,6 +196,8 @@ def _read_workflow(fields: Fields) -> dict[str, Any]:
         _read_triggers(fields, canonical)
     if exposed := _read_expose(fields):
         canonical["expose"] = exposed
+    if policies := read_policies(fields):
+        canonical["policies"] = policies
     return canonical
 
 
@@ -303,6 +309,8 @@ def _read_routing(fields: Fields, canonical: dict[str, Any], endless: bool) -> b
         "when": _read_when(fields),
     }
     canonical.update((key, value) for key, value in routing.items() if value is not None)
+    if fields.has("capabilities"):
+        read_capabilities(fields, canonical)
     if routing["rejection_path"] is not None and canonical["type"] not in ("human", None):
         fields.error(
             "misplaced_key",
@@ -366,8 +374,9 @@ def read_node(fields: Fields) -> dict[str, Any]:
         canonical["config"] = config
     if timeout is not None:
         canonical["timeout_seconds"] = timeout
-    if limits.get("max_hops") is not None:
-        canonical["limits"] = {"max_hops": limits["max_hops"]}
+    bounds = {key: limits[key] for key in ("max_hops", "max_fanout") if limits.get(key) is not None}
+    if bounds:
+        canonical["limits"] = bounds
     # Most nodes of a large workflow have none of these; asking once is cheaper than asking for each.
     if not _POLICY_KEYS.isdisjoint(fields.data):
         policies = _read_policies(fields, type or "")

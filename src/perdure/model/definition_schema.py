@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.model import budgets, conditions, definition, fields, labels, paths, policies, stream_keys
+from perdure.model import budgets, conditions, definition, fields, labels, paths, policies, stream_keys, transitions
 from perdure.model.ir import SHORTEST_RATE_SECONDS
 from perdure.model.money import MOST
 from perdure.model.triggers import MAX_TRIGGERS
@@ -119,6 +119,7 @@ def _budget() -> Schema:
 
 def _workflow_keys() -> dict[str, Schema]:
     ends = {"from": _TEXT, "to": _TEXT, "required": _FLAG}
+    policy = {"when": _said(_TEXT, "a condition in CEL"), "then": {"enum": list(transitions.THEN)}, "approvers": _TEXTS}
     limits = {
         "max_hops": _whole(1, 1_000_000_000),
         "max_fanout": _whole(1, definition.MAX_NODES),
@@ -148,6 +149,14 @@ def _workflow_keys() -> dict[str, Schema]:
             ),
             "to whom it is offered as a tool",
         ),
+        "policies": _said(
+            {
+                "type": "array",
+                "maxItems": transitions.MOST_POLICIES,
+                "items": _mapping(transitions.POLICY_KEYS, policy, required=("when", "then")),
+            },
+            "which ways and calls of agents are asked about or denied",
+        ),
         "triggers": _said(
             {"type": "array", "maxItems": MAX_TRIGGERS, "items": _ref("trigger")}, "what starts it by itself"
         ),
@@ -170,7 +179,12 @@ def _own_keys() -> dict[str, Schema]:
         "pattern": _pattern(definition._ID.pattern),
         "not": {"enum": sorted(definition.RESERVED_IDS)},
     }
-    limits = {"deadline_s": _SECONDS, "deadline_seconds": _SECONDS, "max_hops": _whole(1, 1_000_000_000)}
+    limits = {
+        "deadline_s": _SECONDS,
+        "deadline_seconds": _SECONDS,
+        "max_hops": _whole(1, 1_000_000_000),
+        "max_fanout": _whole(1, transitions.MOST_FANOUT),
+    }
     return {
         "id": _said(id, "what other nodes and templates call it"),
         "node_id": _said(id, "another name of id"),
@@ -228,6 +242,7 @@ def _graph_keys() -> dict[str, Schema]:
         "join": {"anyOf": [{"enum": ["all", "any"]}, _mapping(policies._JOIN_KEYS, at_least, required=["at_least"])]},
         "wait_for_all": {"enum": [True]},
         "branch": _branch(),
+        "capabilities": _capabilities(),
         "loop": _loop(),
         "rejection_path": _said(_TEXTS, "of a human node: where a reject goes"),
         "when": _said(_ref("condition"), "it is skipped unless this holds"),
@@ -263,9 +278,20 @@ def _branch() -> Schema:
         },
         "default": _TEXTS,
         "available_next_nodes": _TEXTS,
+        "approve": _said(_FLAG, "whether a person is asked about a route; without it, by what the agent has read"),
     }
     needed: list[Schema] = [_OFF, {"required": ["rules"]}, {"required": ["available_next_nodes"]}]
     return {**_mapping(paths._BRANCH_KEYS, keys), "anyOf": needed}
+
+
+def _capabilities() -> Schema:
+    keys = {
+        "can_emit_to": _said(_TEXTS, "the nodes it may lead to; an agent without a branch chooses among them"),
+        "max_fanout": _said(_whole(1, transitions.MOST_FANOUT), "another name of limits.max_fanout"),
+        "requires_approval": _said(_FLAG, "of an agent: approve of its branch"),
+        "allowed_tools": _said(_TEXTS, "of an agent: another name of config.available_tools"),
+    }
+    return _mapping(transitions.CAPABILITY_KEYS, keys)
 
 
 def _loop() -> Schema:

@@ -82,6 +82,7 @@ class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: tuple[Rule, ...] = ()
     default: tuple[int, ...] = ()
     available: tuple[int, ...] = ()  # agent_driven: what the agent may choose
+    approve: bool | None = None  # agent_driven: whether a person is asked; None: by what the agent has read
 
 
 class Loop(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -161,6 +162,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     compensator: Compensator | None = None
     item: Node | None = None  # map: what each item does (its index is its map's; it has no edges)
     max_hops: int | None = None  # a node's own limits.max_hops
+    max_fanout: int | None = None  # and its own limits.max_fanout
     references: tuple[Reference, ...] = ()
     terminal: bool = False  # no outgoing edge but back edges
     lenient: bool = False  # its failure can reach only any/at_least joins, so it is decided there (rule 10)
@@ -197,6 +199,12 @@ class IR(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):  # `dict` 
     endless: bool = False
     description: str = ""
     expose: dict[str, Any] = {}
+    policies: tuple[dict[str, Any], ...] = ()  # of transitions, and of calls of agents: {when, then, approvers}
+
+    def fanout_of(self, node: Node) -> int:
+        """How many edges or items one outcome of a node may have."""
+        most = self.limits.max_fanout
+        return most if node.max_fanout is None else min(most, node.max_fanout)
 
     @cached_property
     def numbers(self) -> dict[str, int]:

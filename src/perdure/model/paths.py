@@ -10,8 +10,9 @@ from typing import Any
 from perdure.model.conditions import read_condition
 from perdure.model.fields import YEAR_MS, Fields, as_fields
 from perdure.model.problems import describe
+from perdure.model.transitions import find_emits
 
-_BRANCH_KEYS = frozenset({"enabled", "type", "rules", "default", "available_next_nodes"})
+_BRANCH_KEYS = frozenset({"enabled", "type", "rules", "default", "available_next_nodes", "approve"})
 _LOOP_KEYS = frozenset(
     {"enabled", "condition", "max_iterations", "loop_back_to", "break_path", "timeout_path", "delay_ms", "endless"}
 )
@@ -42,15 +43,20 @@ def read_branch(node: Fields) -> dict[str, Any] | None:
         canonical["default"] = default
     if kind == "agent_driven":
         canonical["type"] = kind
-        available = fields.texts("available_next_nodes")
+        available = fields.texts("available_next_nodes") or find_emits(node)
         if not available:
             fields.error(
                 "missing_key", "", f"{fields.what} has no 'available_next_nodes'; list the nodes the agent may choose"
             )
         canonical["available_next_nodes"] = available or []
+        approve = fields.flag("approve")
+        if approve is not None:
+            canonical["approve"] = approve
         if fields.data.get("rules"):
             fields.error("misplaced_key", "rules", f"'rules' of {fields.what} are for type: conditional; remove them")
         return canonical
+    if fields.has("approve"):
+        fields.error("misplaced_key", "approve", f"'approve' of {fields.what} is for type: agent_driven")
     if fields.data.get("available_next_nodes"):
         fields.error(
             "misplaced_key",

@@ -11,6 +11,7 @@ from perdure.model.fields import YEAR_MS, YEAR_SECONDS, Fields, as_fields
 from perdure.model.ir import ANSWERED_TYPES, SHORTEST_RATE_SECONDS
 from perdure.model.labels import CONFIDENTIALITIES, INTEGRITIES
 from perdure.model.problems import Path, Problems, describe
+from perdure.model.transitions import MOST_FANOUT
 from perdure.spelling import find_close
 
 # A second try of these is a second question, wait or child, so a definition must ask for it.
@@ -23,7 +24,7 @@ _RETRY_KEYS = frozenset(
 _RETRY_DEFAULTS = {"backoff_ms": 1000, "multiplier": 2, "max_backoff_ms": 60_000, "jitter": True}
 
 _JOIN_KEYS = ("at_least", "cancel_rest")
-_NODE_LIMIT_KEYS = ("deadline_s", "deadline_seconds", "max_hops")
+_NODE_LIMIT_KEYS = ("deadline_s", "deadline_seconds", "max_hops", "max_fanout")
 _COMPENSATOR_KEYS = ("type", "handler", "config", "action", "timeout_seconds", "timeout_sec", "retry")
 
 ON_TIMEOUT = ("reject", "approve", "fail", "escalate")
@@ -132,6 +133,7 @@ def read_node_limits(fields: Fields) -> dict[str, Any]:
     return {
         "timeout_seconds": inner.seconds(key) if key else None,
         "max_hops": inner.integer("max_hops", 1, 1_000_000_000),
+        "max_fanout": inner.integer("max_fanout", 1, MOST_FANOUT),
     }
 
 

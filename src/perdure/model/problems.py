@@ -75,6 +75,8 @@ CODES: dict[str, str] = {
     "loops_too_complex": "finding the bodies of the loops takes too much work",
     "endless_without_wait": "an endless loop contains nothing that waits",
     "break_and_branch": "a loop has a break_path and its node also has a branch; both are taken",
+    # policies
+    "transition_denied": "an edge leads where can_emit_to of its node, or a policy, does not allow",
     # templates and conditions
     "bad_template": "a template cannot be parsed",
     "bad_expression": "the expression of a condition cannot be split into words",

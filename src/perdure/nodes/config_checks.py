@@ -25,6 +25,7 @@ from perdure.model.problems import Problem, describe, format_path
 from perdure.nodes.reads import check_reads
 from perdure.nodes.registry import NodeType, Path, Registry, has_template
 from perdure.nodes.task import NO_FUNCTION
+from perdure.nodes.transition_checks import check_transitions
 from perdure.plain_text import cut
 from perdure.spelling import suggest
 
@@ -105,6 +106,7 @@ def explain_rendered(node_type: NodeType, config: Any) -> str:
 def find_problems(ir: IR, registry: Registry, budget: Budget | None = None) -> tuple[Problem, ...]:
     """Everything that the compiler cannot see: conditions, schemas, the configs of node types, and what is read."""
     found = (*check_parts(ir, budget), *check_configs(ir, registry, budget), *check_reads(ir, registry))
+    found = (*found, *check_transitions(ir, budget))
     return (*found, *_warn_graph(ir, registry))
 
 

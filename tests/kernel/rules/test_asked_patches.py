@@ -222,3 +222,18 @@ def test_ag3_the_checker_sees_a_patch_without_an_answer():
     place = next(n for n, one in enumerate(run.journal) if isinstance(one, e.RunPatched))
     run.journal[place] = msgspec.structs.replace(run.journal[place], ask="other")
     assert "AG3" in str(violations(run))
+
+
+@pytest.mark.parametrize(
+    ("first", "workflow", "added"),
+    [
+        (node("a"), {"policies": [{"when": "to == 'b'", "then": "ask"}]}, {}),
+        (node("a", limits={"max_fanout": 3}), {}, {}),
+        (node("a"), {}, {"limits": {"max_fanout": 3}}),
+    ],
+)
+def test_rule_88_a_patch_of_a_handler_keeps_policies_and_how_far_nodes_fan_out(first, workflow, added):
+    run = start(first, **workflow)
+    ask(run)
+    apply(run, node("a"), node("n", "a", **added))
+    assert answer_of(run)["applied"] is False

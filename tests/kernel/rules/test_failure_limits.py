@@ -108,6 +108,16 @@ def test_rule_31_max_fanout_is_the_edges_one_activation_activates():
     assert run.state_of("a") == "completed"
 
 
+def test_rule_31_a_node_has_a_max_fanout_of_its_own():
+    wide = [node(f"b{n}", "a") for n in range(3)]
+    run = start(node("a", limits={"max_fanout": 2}), *wide, limits={"max_fanout": 3})
+    run.complete("a")
+    assert (run.events("limit.reached")[0].maximum, run.state.error.code) == (2, "limit_exceeded")
+    run = start(node("a", limits={"max_fanout": 9}), *wide, limits={"max_fanout": 2})
+    run.complete("a")
+    assert run.events("limit.reached")[0].maximum == 2
+
+
 def test_rule_31_max_fanout_is_the_items_one_activation_activates():
     run = start(MAP, limits={"max_fanout": 2})
     items(run, "m", 3)

@@ -229,6 +229,13 @@ def test_rule_22_an_agent_that_never_chooses_well_fails_for_good():
     assert run.state.error.code == "route_not_allowed"
 
 
+def test_rule_88_an_agent_chooses_no_more_nodes_than_its_node_may_take():
+    run = start(node("a", branch=AGENT, limits={"max_fanout": 1}), node("b"), node("d"), node("e"))
+    run.complete("a", choice=("b", "d"))
+    assert (run.status, run.state.error.code) == ("failed", "limit_exceeded")
+    assert run.events("limit.reached")[0].maximum == 1
+
+
 def test_rule_22_a_choice_kept_while_failing_is_routed_by_the_next_generation():
     run = start(node("a", branch=AGENT), node("b"), node("d"), node("e"), node("bad"))
     run.begin("a")

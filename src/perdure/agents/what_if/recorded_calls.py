@@ -51,6 +51,11 @@ class RecordedCalls(ToolCalls):
         self._look_for_ends(tools, made)
         return made
 
+    async def lead(self, turn: str, answer: Mapping[str, Any], transcript: Transcript) -> tuple[list[str], str | None]:
+        """Where the run would go on: judged as ever, and nobody is asked."""
+        chosen = list(dict.fromkeys(answer["next_nodes"]))
+        return chosen, (await self._judge_route(turn, chosen, transcript)).get("text")
+
     async def _look(self, id: str, tool: Tool | None, call: Call, judged: Mapping[str, Any]) -> dict[str, Any]:
         """What a call gives, as a step: what has a handle is found by it."""
         bound = await self._bind(id, tool, call.arguments)

@@ -30,7 +30,7 @@ MOST_PATCHES = 5
 """How many patches of its handlers a run takes."""
 MOST_NODES = 10
 _SAID = 20
-_PLAIN = ("branch", "loop", "when", "compensator", "item", "max_hops", "stream", "rejection_path")
+_PLAIN = ("branch", "loop", "when", "compensator", "item", "max_hops", "max_fanout", "stream", "rejection_path")
 """What a new node does not have: it only works, once, after the one that added it."""
 
 
@@ -157,7 +157,7 @@ def _first_choice(state: State, asker: int) -> frozenset[int]:
 
 def _whole(ir: IR) -> tuple[object, ...]:
     about = ir.name, ir.limits, ir.inputs_schema, ir.outputs, ir.output_references
-    return *about, ir.compensate_on_failure, ir.endless
+    return *about, ir.compensate_on_failure, ir.endless, ir.policies
 
 
 def _kept(node: Node, added: dict[int, Node], *, is_asker: bool = False) -> Node:

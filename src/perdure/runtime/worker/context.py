@@ -57,7 +57,7 @@ class Context:
     __slots__ = (
         *("_asks", "_call_ended", "_calls", "_data", "_flying", "_idle"),
         *("_inputs", "_short", "_steps", "_task", "_used"),
-        *("answers", "cancelled", "memory"),
+        *("answers", "cancelled", "memory", "terms"),
         "shared",
     )
     __perdure_context__ = True
@@ -65,7 +65,7 @@ class Context:
     """Whether the process does nothing else, so that no other work waits while much is read."""
 
     def __init__(self, task: Task) -> None:
-        self._task, self.memory = task, task.memory  # what earlier runs left, for agents
+        self._task, self.memory, self.terms = task, task.memory, task.terms  # for agents
         self.answers: Any = None  # where answers of models are found again
         self._inputs: dict[str, Any] | None = None
         self._data, self._steps = split(task.checkpoint)

@@ -49,7 +49,7 @@ from perdure.runtime.coordinator.continuations import with_defaults
 from perdure.runtime.coordinator.keeper import Keeper, split, without_details
 from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.tasks import gatherer
-from perdure.runtime.coordinator.tasks.agent_tasks import label_of, routes_of
+from perdure.runtime.coordinator.tasks.agent_tasks import about_agent, routes_of
 from perdure.runtime.coordinator.tasks.cache import Cache
 from perdure.runtime.coordinator.tasks.config_contents import load_config, resolve_top
 from perdure.runtime.coordinator.tasks.stream_ends import flow_of
@@ -355,7 +355,7 @@ class Renderer:
             begun=() if undo else tuple(activation.begun_steps or ()),
             metered=state.money.budget is not None and state.money.budget.usd is not None,
             routes=() if undo else routes_of(state, activation),
-            label=label_of(state, activation, self._registry) if is_agent else "",
+            **(about_agent(state, activation, self._registry) if is_agent else {}),
             memory=memory,
             queue=node.queue,
             priority=node.priority,
