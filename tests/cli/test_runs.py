@@ -468,6 +468,22 @@ def test_a_dead_letter_is_listed_and_requeued(shell, tmp_path, parked):
     assert "not parked" in shell.error("dlq", "requeue", "parked-1:a")
 
 
+@pytest.mark.slow
+def test_a_step_that_happened_is_not_done_again_if_a_person_says_what_it_gave(shell, tmp_path):
+    (tmp_path / "shop.py").write_text(
+        "import pathlib\n\nimport perdure\n\n@perdure.task(name='shop.pay')\ndef pay_once(ctx):\n"
+        "    def charge():\n        pathlib.Path('charged').write_text('once')\n        raise RuntimeError('no answer')\n\n"
+        "    return ctx.step('charge', charge, effect='at_most_once')\n"
+    )
+    file = workflow(tmp_path, "order", {"id": "a", "type": "task", "config": {"action": "shop.pay"}})
+    shell.run("run", file, "--import", "shop.py", "--run-id", "o1", "--no-wait", code=3)
+    assert "--done is STEP=JSON" in shell.error("dlq", "requeue", "o1:a", "--done", "charge=r7", code=2)
+    assert "--done is for one node" in shell.error("dlq", "requeue", "--run-id", "o1", "--done", "charge=7", code=2)
+    shell.run("dlq", "requeue", "o1:a", "--done", 'charge={"receipt": 7}')
+    view = shell.json("run", file, "--import", "shop.py", "--run-id", "o1")
+    assert (view["outputs"], (tmp_path / "charged").read_text()) == ({"a": {"receipt": 7}}, "once")
+
+
 def test_requeue_is_also_called_reprocess_and_takes_the_beginning_of_an_id(shell, tmp_path, parked):
     (tmp_path / "there").touch()
     assert shell.json("dlq", "reprocess", "parked")["dead_letter_id"] == "parked-1:a"

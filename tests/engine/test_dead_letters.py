@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from perdure import functions
 from perdure.kernel.lifecycle import RunState
-from tests.engine.helpers import ask, ended, running, start, state_of, task, until, workflow
+from tests.engine.helpers import ask, ended, output_of, running, start, state_of, task, until, workflow
 
 R = RunState
 QUICK = {"max_attempts": 3, "backoff_ms": 10, "jitter": False}
@@ -46,3 +47,30 @@ async def test_a_parked_node_is_discarded(tmp_path, as_, end, after):
         assert state.state is end
         assert after is None or state_of(state, "b") == after
         assert not (await engine.journal.list_dead_letters(state="pending")).items
+
+
+paid: list[str] = []
+
+
+async def pay(ctx):
+    async def charge():
+        paid.append("charged")
+        raise RuntimeError("the answer never came")
+
+    receipt = await ctx.step("charge", charge, effect="at_most_once")
+    return {"receipt": receipt}
+
+
+async def test_a_person_says_what_a_step_in_doubt_gave(tmp_path):
+    """H21: it happened, and is not made again; the run goes on with what it gave."""
+    paid.clear()
+    node = {"id": "a", "type": "task", "config": {"function": functions.define(pay, pay)}}
+    definition = workflow(node, task("b", "echo", ["a"], args={"value": "{{ a.receipt }}"}))
+    async with running(tmp_path) as engine:
+        await start(engine, definition)
+        await until(engine, lambda state: state_of(state, "a") == "parked")
+        refused = await ask(engine, "requeue", node="a", steps={"chrge": "r7"})
+        assert "no step 'chrge'" in refused.message
+        assert not (await ask(engine, "requeue", node="a", steps={"charge": "r7"})).refused
+        state = await ended(engine)
+        assert (state.state, output_of(state, "b")["value"], paid) == (R.COMPLETED, "r7", ["charged"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -115,6 +116,13 @@ def _which(function: F) -> F:
 @dlq.command()
 @_which
 @data_option("--config", "Other config for the node, whole; it is written down.")
+@click.option(
+    "--done",
+    "pairs",
+    multiple=True,
+    metavar="STEP=JSON",
+    help="A step in doubt that happened, and what it gave; may be repeated.",
+)
 @by_option
 @where_options
 @json_option
@@ -123,11 +131,16 @@ def requeue(
     run_id: str | None,
     node_id: str | None,
     config: Any,
+    pairs: tuple[str, ...],
     by: str | None,
     where: Where,
     as_json: bool,
 ) -> None:
-    """Try what is parked again: one dead letter, or those of a run. Also called retry and reprocess."""
+    """Try what is parked again: one dead letter, or those of a run. Also called retry and reprocess. A step that began and has no
+    result (step_ambiguous) is done again, unless --done says that it happened."""
+    steps = _read_done(pairs)
+    if steps and dead_letter_id is None:
+        raise click.UsageError("--done is for one node: name its dead letter by its ID")
     if config is not None and dead_letter_id is None and node_id is None:
         raise click.UsageError("--config is for one node: name a dead letter, or its node with --node-id")
 
@@ -136,9 +149,23 @@ def requeue(
     async def ask(backend: Backend, letter: str) -> Any:
         if config is not None and engine_of(backend) is not None:
             _check_call((await backend.dead_letters.get(letter))["node"], config)
-        return await backend.dead_letters.requeue(letter, config=config)
+        return await backend.dead_letters.requeue(letter, config=config, steps=steps)
 
     _repair(where, dead_letter_id, run_id, node_id, by, as_json, "Requeued", ask)
+
+
+def _read_done(pairs: tuple[str, ...]) -> dict[str, Any] | None:
+    """What steps gave, by their names."""
+    steps: dict[str, Any] = {}
+    for pair in pairs:
+        name, found, text = pair.partition("=")
+        try:
+            steps[name] = json.loads(text)
+        except ValueError:
+            found = ""
+        if not found or not name:
+            raise click.UsageError(f"--done is STEP=JSON, e.g. --done 'charge={{\"id\": 7}}', got {pair!r}")
+    return steps or None
 
 
 def _check_call(node: str, config: Any) -> None:

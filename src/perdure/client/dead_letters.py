@@ -47,9 +47,12 @@ class DeadLettersCalls:
         return get("dead-letters", dead_letter_id)
 
     @operation
-    def requeue(self, dead_letter_id: str, *, config: Any = None) -> Call[v.DeadLetter]:
-        """Try the parked work again, with another config for its node if one is given."""
-        return post("dead-letters", dead_letter_id, "requeue", body=given(config=config))
+    def requeue(
+        self, dead_letter_id: str, *, config: Any = None, steps: dict[str, Any] | None = None
+    ) -> Call[v.DeadLetter]:
+        """Try the parked work again, with another config for its node if one is given. `steps`: what steps gave that began, and of
+        which nobody knew whether they happened."""
+        return post("dead-letters", dead_letter_id, "requeue", body=given(config=config, steps=steps))
 
     @operation
     def discard(self, dead_letter_id: str, *, as_: Literal["skip", "fail", "continue"] = "skip") -> Call[v.DeadLetter]:

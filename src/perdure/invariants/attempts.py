@@ -250,6 +250,9 @@ def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
     act = get(model, event)
     if event.version == 2:
         _answered(model, act, event)
+    elif event.version == 6:
+        if act.state != "parked" or event.step not in act.begun:
+            model.blame("V10", f"a person says what step {event.step!r} of {act.place} gave, which is not in doubt")
     elif event.attempt != act.attempt or act.state not in ("queued", "running"):
         model.blame("V4", f"attempt {event.attempt} of {act.place} writes a checkpoint; current is {act.attempt}")
     if event.version != 2 and event.step in act.asked:
@@ -258,7 +261,7 @@ def checkpointed(model: Model, event: e.NodeCheckpointed) -> None:
         _read_mail(model, act, event)
     if event.number and (event.attempt, event.number) <= act.checkpointed:
         model.blame("T2", f"checkpoint {event.number} of {act.place} is kept again, or after a later one")
-    if event.version not in (2, 5):
+    if event.version not in (2, 5, 6):
         act.checkpointed = (event.attempt, event.number)
     if event.step and event.step in act.steps:
         model.blame("V9", f"step {event.step!r} of {act.place} has a result, and gets another one")

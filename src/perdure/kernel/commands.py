@@ -335,6 +335,8 @@ class Patch(Command, frozen=True, kw_only=True):
 
 class Requeue(NodeCommand, frozen=True, kw_only=True):
     config: Any = None
+    steps: dict[str, Any] = {}
+    """What a person says that begun steps gave (rule 81); the others that began did not happen."""
 
 
 class Discard(NodeCommand, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ class NodeStarted(NodeEvent, frozen=True, kw_only=True, tag="node.started"):
 
 
 class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpointed"):
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     data: Any = None
     step: str = ""
     """The step whose result `data` is; empty: the handler's own data. Both are kept beside the earlier steps."""
@@ -118,7 +118,7 @@ class NodeCheckpointed(NodeEvent, frozen=True, kw_only=True, tag="node.checkpoin
     """What it takes, in bytes, with the name of the step; 0 if it does not count (rule 31)."""
     signal: str = ""
     """The signal that is the answer to the ask of this name, and is consumed by it. Version 2 is an answer (rule 78), version 5 is
-    mail (rule 86)."""
+    mail (rule 86), version 6 what a person says that a begun step gave (rule 81)."""
     usage: Usage | None = None
     """What the step used, which takes the place of what was reserved for it (rule 83); in version 3 only."""
     cursors: dict[str, tuple[int, ...]] | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from perdure.kernel import commands as c
 from perdure.kernel import compensation, guards, loops, patches, waits
 from perdure.kernel import events as e
@@ -283,8 +285,26 @@ def requeue(d: Decider, command: c.Requeue) -> None:
                 *_exchanges_child(activation, node, command.config),
             ]
         )
+    if command.steps:
+        _refuse(list(_bad_results(d, activation, command)))
+    for step, result in command.steps.items():
+        size = len(step) + len(msgspec.json.encode(result))
+        d.emit_for(e.NodeCheckpointed, activation, step=step, data=result, size=size, version=6)
     d.emit_for(e.NodeRequeued, activation, by=command.by, config=command.config)
     schedule(d, [activation])
+
+
+def _bad_results(d: Decider, activation: Activation, command: c.Requeue) -> Iterator[str]:
+    """The reasons against what a person says that steps of a parked node gave."""
+    node, begun = d.state.pinned(activation), activation.begun_steps or {}
+    unknown = [step for step in command.steps if step not in begun]
+    if unknown:
+        those = ", ".join(map(repr, begun)) or "none"
+        yield f"{node.id!r} has no step {', '.join(map(repr, unknown))} that began and has no result; there are: {those}"
+    if node.sensitive:
+        yield f"{node.id!r} seals what it keeps, and what a person gives is kept in the open"
+    if node.type == "agent":
+        yield f"{node.id!r} is an agent, whose calls are more than their results; let it ask people (approvals), or discard it"
 
 
 def _asks_others(activation: Activation, node: Node, config: Any) -> Iterator[str]:

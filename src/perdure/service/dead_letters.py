@@ -33,6 +33,8 @@ MOST = 10_000
 """How many dead letters one call may change."""
 MOST_GROUPS = 1000
 _PAGE = 1000
+_MOST_SAID = 64 * 1024
+"""The most bytes of results of steps that a requeue brings."""
 _COUNTED = 100
 
 
@@ -165,9 +167,20 @@ class DeadLetters:
         origin = await find_origins(self._engine, [row.run_id])
         return {**dead_letter_view(row), "workflow": origin[row.run_id]["workflow"], **given}
 
-    async def requeue(self, dead_letter_id: str, *, config: Any = None) -> View:
-        """Try the parked work again, with another config if one is given; the journal records that config."""
-        return await self._change(dead_letter_id, {"kind": "requeue"} | ({} if config is None else {"config": config}))
+    async def requeue(self, dead_letter_id: str, *, config: Any = None, steps: dict[str, Any] | None = None) -> View:
+        """Try the parked work again, with another config if one is given; the journal records that config. `steps`: what begun
+        steps gave of which nobody knew whether they happened."""
+        fields = {"kind": "requeue"} | ({} if config is None else {"config": config})
+        if steps:
+            if (size := len(msgspec.json.encode(steps))) > _MOST_SAID:
+                message = f"the results have {size:,} bytes, and {_MOST_SAID:,} are allowed"
+                raise Invalid(message, [Trouble("steps", "too_large", message)])
+            row = await self._tenancy.get_dead_letter(dead_letter_id)
+            if "trigger" in (about := msgspec.json.decode(row.body)) or about.get("undo"):
+                message = "only a node that was parked while it ran has steps; requeue it without them"
+                raise Invalid(message, [Trouble("steps", "misplaced_key", message)])
+            fields["steps"] = steps
+        return await self._change(dead_letter_id, fields)
 
     async def discard(self, dead_letter_id: str, *, as_: As = "skip") -> View:
         """Give the parked work up: as skipped, as failed, or as failed while the run continues."""

@@ -1,7 +1,9 @@
 """Asks, and steps that may happen at most once: rules 77 to 81."""
 
+import msgspec
 import pytest
 
+from perdure.invariants.checker import Checker
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.outstanding import outstanding
@@ -536,6 +538,54 @@ def test_rule_81_a_step_without_a_result_parks_its_node():
     run.checkpoint("a", data="paid", step="pay", number=1)
     run.complete("a")
     assert run.status == "completed"
+
+
+def doubtful(*steps, **fields):
+    """A parked node whose steps have begun, and have no result."""
+    run = start(node("a", retry={"max_attempts": 5}, **fields), node("b", "a"))
+    for step in steps:
+        begin_step(run, step=step)
+    run.fail("a", "step_ambiguous", retryable=True)
+    assert run.state_of("a") == "parked"
+    return run
+
+
+def test_rule_81_a_person_says_what_a_step_gave_and_the_others_begin_again():
+    run = doubtful("pay", "mail")
+    before = len(run.journal)
+    run.requeue("a", steps={"pay": {"id": 7}}, by="ann")
+    assert [event.type for event in run.journal[before:]][:2] == ["node.checkpointed", "node.requeued"]
+    assert (steps(run), run.get("a").begun_steps) == ({"pay": {"id": 7}}, None)
+    begin_step(run, step="pay", wish="w2")
+    begin_step(run, step="mail", wish="w2")
+    assert run.get("a").begun_steps == {"mail": "w2"}
+    run.checkpoint("a", data="sent", step="mail", number=1)
+    run.complete("a")
+    run.complete("b")
+    assert (run.status, violations(run)) == ("completed", [])
+
+
+@pytest.mark.parametrize(
+    ("given", "fields", "words"),
+    [
+        ({"other": 1}, {}, "no step 'other' that began and has no result; there are: 'pay'"),
+        ({"pay": 1}, {"sensitive": ["$.card"]}, "seals what it keeps"),
+        ({"pay": 1}, {"type": "agent", "config": {"model": "m", "prompt": "p"}}, "is an agent"),
+    ],
+)
+def test_rule_81_nobody_makes_up_what_no_step_in_doubt_gave(given, fields, words):
+    run = doubtful("pay", **fields)
+    run.requeue("a", steps=given)
+    assert words in run.refused.message
+    assert run.state_of("a") == "parked"
+
+
+def test_the_checker_sees_that_somebody_made_up_what_a_step_gave():
+    run = doubtful("pay")
+    run.requeue("a", steps={"pay": 1})
+    said = [msgspec.structs.replace(one, step="x") if one.type == "node.checkpointed" else one for one in run.journal]
+    checker = Checker(run.state.library)
+    assert "V10" in {one.id for event in said for one in checker.feed(event)}
 
 
 def test_rule_81_a_step_that_did_not_happen_begins_again():

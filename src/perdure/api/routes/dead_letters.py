@@ -98,6 +98,15 @@ async def get(call: Call) -> Any:
 class Requeue(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input: Annotated[Any, Meta(description="Another config for the node, whole; it is written down.")] = UNSET
     config: Annotated[Any, Meta(description="The same as `input`.")] = UNSET
+    steps: (
+        Annotated[
+            dict[Annotated[str, Meta(min_length=1, max_length=1000)], Any],
+            Meta(
+                description="What steps gave that began and of which nobody knew whether they happened.", max_length=100
+            ),
+        ]
+        | None
+    ) = None
 
 
 @routes.post("/dead-letters/{dead_letter_id}/requeue", OPERATE, s.DeadLetter, needs_body=False)
@@ -111,7 +120,10 @@ async def requeue(call: Call, body: Requeue) -> Any:
         call.principal.require(Permission.WORKFLOWS_WRITE)
         call.noted = {"config": hash_of(config)}
     given = None if config is UNSET else config
-    return await call.service.dead_letters.requeue(call.path("dead_letter_id"), config=given)
+    if body.steps:
+        call.noted = {**(call.noted or {}), "steps": {name: hash_of(one) for name, one in body.steps.items()}}
+    letter = call.path("dead_letter_id")
+    return await call.service.dead_letters.requeue(letter, config=given, steps=body.steps)
 
 
 class Discard(Body, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):

@@ -93,6 +93,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     item: int | None = None
     undo: bool = False
     config: Any = None
+    steps: dict[str, Any] = {}
     as_: Literal["skip", "fail", "continue"] = msgspec.field(name="as", default="skip")
     # patch: the operations that led to the IR, for the record
     patch: Any = None
@@ -167,7 +168,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     raise ValueError("a rerun needs the run it is of")
                 return self._rerun(about, source, ir, adopted)
             case "requeue":
-                return c.Requeue(**about, address=self._address(state), config=self.config)
+                return c.Requeue(**about, address=self._address(state), config=self.config, steps=self.steps)
             case "discard":
                 return c.Discard(**about, address=self._address(state), as_=self.as_)
 
