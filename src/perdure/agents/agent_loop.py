@@ -24,6 +24,7 @@ from perdure.agents.transcript import (
     read_letters,
     read_message,
     step_name,
+    summary_step,
     turn_of,
 )
 from perdure.llms.calls import LONGEST_WAIT_SECONDS
@@ -38,6 +39,8 @@ MODEL_SECONDS = 600.0
 MOST_WAITS = 20
 """How often an agent waits for a provider in one turn, without keeping a worker."""
 MOST_DENIALS = 5
+FULL = 0.75
+"""The part of what a model reads from which on older turns are summed up."""
 _SHOWN = 300
 
 
@@ -60,6 +63,8 @@ class Agent:
         self._calls = calls
         self._transcript = Transcript(plan)
         self._usage = Usage()
+        self._is_full = False
+        """Whether the last answer left little room in what the model reads."""
         before = ctx.last_checkpoint if isinstance(ctx.last_checkpoint, dict) else {}
         self._since = int(before.get("since", 1))
         """The turn from which on limits count: that of the last failure which a person had tried again."""
@@ -96,7 +101,7 @@ class Agent:
                     self._transcript.hear(letter)
             last = turn - self._since + 1 >= self._plan.max_turns
             name = step_name(turn, self._again.get(str(turn), 1), last=last)
-            kept = await self._ask(name, self._transcript.request(last=last))
+            kept = await self._ask_in_time(turn, name, last=last)
             if kept["finish"] in ("refused", "filtered"):
                 await self._spoil(turn, again=True)
                 what = "refuses" if kept["finish"] == "refused" else "is held back by its provider's filter"
@@ -121,6 +126,34 @@ class Agent:
                 await self._spoil(turn + 1)
                 message = f"the agent made the same call {same} times, and it gave the same each time"
                 raise Failure("agent:stuck", message, retryable=False)
+
+    async def _ask_in_time(self, turn: int, name: str, *, last: bool) -> dict[str, Any]:
+        """The answer of a turn. What is too much for the model is summed up before. Raises Failure."""
+        begun = any(one.partition(".t")[0] == name for one in self._ctx.list_steps(name))
+        summed_up = bool(self._ctx.list_steps(summary_step(turn) + ".t")) or self._has(summary_step(turn))
+        if summed_up or (not begun and self._is_full and self._transcript.can_shrink):
+            await self._shrink(turn)
+        try:
+            kept = await self._ask(name, self._transcript.request(last=last))
+        except Failure as error:
+            if error.code != "llm:context_too_long" or summed_up or not self._transcript.can_shrink:
+                raise
+            await self._shrink(turn)
+            kept = await self._ask(name, self._transcript.request(last=last))
+        used = msgspec.convert(kept["usage"], Usage)
+        self._is_full = self._talk.context is not None and used.input + used.output > self._talk.context * FULL
+        return kept
+
+    def _has(self, step: str) -> bool:
+        return self._ctx.find_step(step) is not None
+
+    async def _shrink(self, turn: int) -> None:
+        """Let the model sum up its older turns, once, however often the agent is entered."""
+        kept = await self._ask(summary_step(turn), self._transcript.sum_up())
+        if kept["finish"] in ("refused", "filtered"):
+            message = f"{kept['alias']} does not sum up what it has done, which is too long for it"
+            raise Failure(f"llm:{kept['finish']}", message, retryable=False)
+        self._transcript.shrink(read_message(kept).text)
 
     async def _ask(self, name: str, request: Request) -> dict[str, Any]:
         """The answer to a request. A provider that wants a long pause gets it, without a worker that waits. Raises Failure."""

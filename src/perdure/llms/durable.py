@@ -59,7 +59,14 @@ class Talk:
         before = ctx.last_checkpoint if isinstance(ctx.last_checkpoint, dict) else {}
         self._round = int(before.get("round", 1))
         self._usage = Usage()
+        self._tried: dict[str, int] = {}
+        """How many tries of an answer have begun in this attempt."""
         self._limit = limit
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens its model reads, if the operator says so."""
+        return self._models[0].row.context
 
     async def converse(self, request: Request, *, repairs: int = 0, on_delta: OnDelta | None = None) -> Said:
         """Ask until the answer fits the schema. Raises Failure."""
@@ -133,16 +140,16 @@ class Talk:
 
     async def answer(self, name: str, request: Request, on_delta: OnDelta | None = None) -> dict[str, Any]:
         """What is kept of the answer, as the step of this name, asked for unless an earlier attempt has it. Raises Failure."""
-        most = TRIES * len(self._models)
+        most = 2 * TRIES * len(self._models)  # an agent may ask once more, after it has summed up
         for number in range(1, most + 1):
             kept = self._ctx.find_step(_try(name, number))
             if kept is not None:
                 found: dict[str, Any] = kept
                 return found
-        tries = iter(range(1, most + 1))
 
         async def begin(found: Found, guess: Usage, make: Make) -> dict[str, Any]:
-            return await self._begin(_try(name, next(tries)), found, guess, make)
+            number = self._tried[name] = self._tried.get(name, 0) + 1
+            return await self._begin(_try(name, number), found, guess, make)
 
         return await ask(
             self._models,

@@ -63,7 +63,7 @@ class Conversation(NamedTuple):
 def read_conversation(recording: Recording, steps: Mapping[str, Any], error: str | None) -> Conversation:
     """The conversation of these steps, which ended with this failure or with an answer."""
     parts, label = _agent(steps) if recording.type == "agent" else _talk(recording, steps)
-    answers = [kept for name, kept in steps.items() if name.startswith(("model/", "call"))]
+    answers = [kept for name, kept in steps.items() if name.startswith(("model/", "compact/", "call"))]
     usage = NOTHING
     for kept in answers:
         usage += msgspec.convert(kept["usage"], Usage)
