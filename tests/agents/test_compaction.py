@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.agents.transcript import KEPT_TURNS, read_plan, read_turns
+from perdure.agents.transcript_view import Open, turns_of
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from tests.agents.desk import Journal, fails, tools, work
 from tests.agents.test_loop import call
@@ -74,6 +75,8 @@ async def test_every_request_can_be_rebuilt_and_the_label_stays():
     assert (len(turns), any(turn.drift for turn in turns)) == (13, False)
     assert str(turns[-1].label) == "untrusted,public"
     assert read_plan(journal.steps).label.is_tainted is False
+    shown = [make()["summed_up"] for make in turns_of("agent", journal.steps, Open())]
+    assert (shown[4], shown[3], shown[5]) == ("I have read.", None, None)
 
 
 async def test_a_model_that_says_that_it_is_too_much_gets_a_summary():

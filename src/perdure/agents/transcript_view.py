@@ -19,6 +19,7 @@ from perdure.agents.transcript import (
     Plan,
     Turn,
     calls_of,
+    find_summary,
     read_message,
     read_plan,
     read_turns,
@@ -156,11 +157,12 @@ def _turn(plan: Plan, turn: Turn, steps: Mapping[str, Any], now: Open) -> Row:
                 row["changed"] = made.arguments
             row["outcome"] = "refused" if made.denied or "text" in judged else "failed" if made.failed else "made"
         rows.append({"id": id, **row})
-    return {**_said(turn.number, turn.step, turn.kept, turn.drift), "label": str(turn.label), "calls": rows}
+    said = _said(turn.number, turn.step, turn.kept, turn.drift)
+    return {**said, "summed_up": find_summary(steps, turn.number), "label": str(turn.label), "calls": rows}
 
 
 def _answer(number: int, step: str, kept: Mapping[str, Any], drift: bool) -> Row:
-    return {**_said(number, step, kept, drift), "label": None, "calls": []}
+    return {**_said(number, step, kept, drift), "summed_up": None, "label": None, "calls": []}
 
 
 def _said(number: int, step: str, kept: Mapping[str, Any], drift: bool) -> Row:

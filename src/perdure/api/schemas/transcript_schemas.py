@@ -113,6 +113,8 @@ class Turn(View, frozen=True, kw_only=True):
     tries: int
     drift: bool
     """The request that the steps come to is another one than was sent: the code that makes requests has changed since."""
+    summed_up: str | None
+    """What the model was told in place of its older turns from here on; null: they were told as before."""
     label: str | None
     """Of all that the model had read when it was asked; null for nodes that are no agents."""
     calls: list[TurnCall]

@@ -144,6 +144,8 @@ def _turn(turn: dict[str, Any]) -> Iterator[Line]:
         f"{turn['model']}, {_used(turn['usage'])}, {duration(turn['ms'] / 1000)}",
         "cyan",
     )
+    if turn["summed_up"] is not None:
+        yield "  ", "summed up", turn["summed_up"], None
     if turn["drift"]:
         yield "  ", "drift", "the code that makes requests has changed since this was asked", "yellow"
     if turn["said"]:
