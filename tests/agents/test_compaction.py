@@ -62,7 +62,8 @@ async def test_older_turns_are_told_as_a_summary_once_there_is_little_room_left(
 
 
 async def test_a_conversation_with_room_and_one_of_which_nobody_knows_are_left_alone():
-    for row in ({"context": 100_000}, {}):
+    rows: list[dict[str, Any]] = [{"context": 100_000}, {}]
+    for row in rows:
         with ScriptedModel(reading(12), **row):
             _, journal = await work(agent())
         assert not [name for name in journal.written if name.startswith("compact/")]

@@ -273,7 +273,7 @@ LEADS = {
 }
 
 
-async def decide(engine: Any, *decisions: str) -> Any:
+async def decide(engine: Any, *decisions: Any) -> Any:
     """Decide about what is asked for, one after the other, until the run has ended."""
     voted: list[str] = []
     async for _ in engine.runs.follow("r1"):

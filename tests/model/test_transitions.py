@@ -19,7 +19,7 @@ def agent(**more):
 
 def made(*nodes, **more):
     compiled = compile_definition(workflow(*nodes, **more))
-    return compiled, compiled.ir and {one.id: one for one in compiled.ir.nodes}
+    return compiled, compiled.ir and {one.id: one for one in compiled.ir.nodes if one is not None}
 
 
 def refused(*nodes, **more):
