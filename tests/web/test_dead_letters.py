@@ -95,3 +95,52 @@ def test_no_screen_of_them_has_a_barrier(site, browser, watch, scheme, width):
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, path
     context.close()
+
+
+def test_an_item_of_a_trigger_is_called_what_it_is_and_leads_to_its_trigger(site, page):
+    """What a trigger holds is kept by a run of the system, whose names say nothing to a reader."""
+    site.post("/workflows", {**samples.FULFIL, "name": "deliver"})
+    yearly = {"name": "picked-up", "workflow": "deliver", "schedule": {"cron": "0 0 1 1 *"}, "inputs": {"city": "Oslo"}}
+    site.post("/triggers", yearly)
+    site.post("/triggers/picked-up/fire", {"inputs": {"city": 7}})
+    wait_until(lambda: site.get("/triggers/picked-up")["parked"] == 1, "the item is parked")
+    page.goto(f"{site.url}/")
+    expect(page.locator(".needs")).to_contain_text("items of triggers: invalid_inputs, 1")
+    page.goto(f"{site.url}/dead-letters")
+    page.get_by_role("link", name="items of triggers").click()
+    expect(page.get_by_role("heading", name="items of triggers, invalid_inputs")).to_be_visible()
+    page.get_by_role("link", name="picked-up").click()
+    expect(page.get_by_role("heading", name="Item 1 of picked-up")).to_be_visible()
+    expect(page.locator(".letter-detail")).to_contain_text('7 is not of type "string"')
+    expect(page.locator("main")).not_to_contain_text("perdure:trigger")
+    expect(page.get_by_text("Config that was tried")).to_have_count(0)
+    link = page.get_by_role("link", name="trigger picked-up")
+    expect(link).to_have_attribute("href", "/triggers/picked-up")
+    assert find_barriers(page) == []
+    page.get_by_role("button", name="Discard").click()
+    asked = sheet(page, "Discard this dead letter")
+    expect(asked.get_by_role("radio")).to_have_count(0)  # no node goes on or fails by it
+    asked.get_by_role("button", name="Discard", exact=True).click()
+    expect(asked.get_by_role("status")).to_have_text("Discarded.")
+    assert site.get("/triggers/picked-up")["parked"] == 0
+
+
+def test_a_group_is_listed_as_far_as_one_asks(site, page):
+    """Pages of the server are put together: what is not shown yet is behind a button, and nothing is left out in silence."""
+    run = park(site, "long-group")
+    [one] = site.get("/dead-letters?workflow=long-group")["items"]
+
+    def answer(route):
+        first = 0 if "cursor=" not in route.request.url else int(route.request.url.split("cursor=")[1].split("&")[0])
+        items = [{**one, "dead_letter_id": f"{run}:charge:{number}"} for number in range(first, min(first + 200, 450))]
+        route.fulfill(json={"items": items, "next_cursor": str(first + 200) if first + 200 < 450 else None})
+
+    page.route("**/api/v1/dead-letters?*", answer)
+    page.goto(f"{site.url}/dead-letters?workflow=long-group&node=charge&code=error")
+    rows = page.locator(".groups tbody tr")
+    expect(rows).to_have_count(200)
+    page.get_by_role("button", name="Show more").click()
+    expect(rows).to_have_count(400)
+    page.get_by_role("button", name="Show more").click()
+    expect(rows).to_have_count(450)
+    expect(page.get_by_role("button", name="Show more")).to_have_count(0)

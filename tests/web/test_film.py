@@ -240,7 +240,7 @@ def test_children_and_items_are_listed_failed_ones_first(site, page):
     each = {
         "id": "each",
         "type": "map",
-        "config": {"over": [1, 2, 3], "node": {"type": "transform", "config": {"value": "{{ item }}"}}},
+        "config": {"over": list(range(230)), "node": {"type": "transform", "config": {"value": "{{ item }}"}}},
         "dependencies": ["call"],
     }
     run = site.start({"name": "with-children", "nodes": [child, each]}, wait=60)
@@ -250,7 +250,10 @@ def test_children_and_items_are_listed_failed_ones_first(site, page):
     page.get_by_role("button", name=re.compile("^Children of")).click()
     expect(page.get_by_text("It started no run.")).to_be_visible()
     items = page.locator(".card", has_text="Items of each")
-    expect(items.locator("li")).to_have_count(3)
+    expect(items.locator("li")).to_have_count(200)
+    items.get_by_role("button", name="Show more").click()
+    expect(items.locator("li")).to_have_count(230)
+    expect(items.get_by_role("button", name="Show more")).to_have_count(0)
     items.get_by_label("State").select_option("failed")
     expect(items).to_contain_text("No item is in this state.")
     row.get_by_role("link").click()

@@ -173,6 +173,13 @@ def test_a_node_leads_to_the_run_that_it_started_and_to_what_its_type_does(site,
     expect(page).to_have_url(f"{site.url}/node-types/workflow")
     expect(page.locator("main")).to_contain_text("the coordinator")
     expect(page.get_by_role("heading", name="Example")).to_be_visible()
+    page.goto(f"{site.url}/node-types/map")
+    about = page.locator("main > section, main").first
+    expect(about.locator("p code").first).to_have_text("node")  # what stands between backticks is code
+    keys = page.locator(".type-keys")
+    expect(keys.locator("dt").first).to_contain_text(re.compile("over.*list.*required"))
+    expect(keys.locator("dt", has_text="tolerated_failures")).to_contain_text("whole number, from 0 · without it 0")
+    assert find_barriers(page) == []
     page.goto(f"{site.url}/node-types/nothing")
     expect(page.get_by_role("alert")).to_contain_text("nothing")
 

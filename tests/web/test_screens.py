@@ -203,6 +203,16 @@ def test_a_phone_tears_no_word_and_scrolls_what_is_wide(site, page, runs):
     expect(page.get_by_role("link", name="default")).to_be_visible()
     lines = "one => { const range = document.createRange(); range.selectNodeContents(one); return range.getClientRects().length }"
     assert page.get_by_role("link", name="default").locator("bdi").evaluate(lines) == 1
+    torn = """rows => rows.filter(one => {
+      const range = document.createRange(); range.selectNodeContents(one);
+      const tops = [...range.getClientRects()].map(box => box.top);
+      return !/\\s/.test(one.textContent.trim()) && Math.max(...tops) - Math.min(...tops) > 14;
+    }).map(one => one.textContent)"""
+    for path in ("?tab=timeline&as=table", "/print"):
+        page.goto(f"{site.url}/runs/{runs['waiting']}{path}")
+        cells = page.locator(".plain-table tbody td")
+        expect(cells.first).to_be_visible()
+        assert cells.evaluate_all(torn) == [], path
     page.goto(f"{site.url}/admin/access")
     frame = page.locator(".scroller").last
     expect(frame).to_be_visible()

@@ -4,6 +4,7 @@ import "./api/call.ts";
 import "./api/exact.ts";
 import "./api/load.ts";
 import "./kit/basics.tsx";
+import "./kit/mailbox.ts";
 import "./kit/problem.tsx";
 import "./kit/text.ts";
 import "./kit/window.ts";

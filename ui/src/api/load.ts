@@ -53,6 +53,30 @@ export function useLoad<T>(key: string, read: (signal: AbortSignal) => Promise<T
   };
 }
 
+export interface Page<One> {
+  readonly items: readonly One[];
+  readonly next_cursor: string | null;
+}
+export interface Pages<One> {
+  readonly items: readonly One[];
+  readonly more: boolean;
+}
+
+/** As many as are asked for, page by page, and whether there are more. */
+export async function readPages<One>(
+  limit: number,
+  read: (cursor: string | undefined) => Promise<Page<One>>,
+): Promise<Pages<One>> {
+  const items: One[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await read(cursor);
+    items.push(...page.items);
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined && items.length < limit);
+  return { items, more: cursor !== undefined };
+}
+
 const LONGEST_PAUSE_SECONDS = 30;
 
 /** When the next try comes after the server went silent, in milliseconds of this clock; undefined while it answers. */

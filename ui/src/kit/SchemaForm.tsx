@@ -5,7 +5,7 @@ import { useContext, useId } from "preact/hooks";
 import { parse, print } from "../api/exact.ts";
 import { words } from "../words/workflows.ts";
 import { Foreign } from "./basics.tsx";
-import { choicesOf, defaultsOf, isObject, resolve, type Schema } from "./schema.ts";
+import { choicesOf, defaultsOf, isObject, resolve, rowsOf, type Schema } from "./schema.ts";
 
 /** The id of a `datalist` that completes texts; none where nothing can be named. */
 export const Offers = createContext<string | undefined>(undefined);
@@ -205,7 +205,7 @@ function Raw({ value, onChange, ...common }: Common & { value: unknown; onChange
     <>
       <textarea
         {...common}
-        rows={3}
+        rows={rowsOf(text.value)}
         class="code"
         value={text.value}
         spellcheck={false}

@@ -33,6 +33,9 @@ export function defaultsOf(root: Schema, given: Schema = root): unknown {
   return found;
 }
 
+/** As many lines as a text has, within reason: what a field holds is seen without scrolling in it. */
+export const rowsOf = (text: string): number => Math.min(14, Math.max(2, text.split("\n").length));
+
 /** The choices of a schema that names its values. */
 export function choicesOf(schema: Schema): { value: unknown; title: string }[] | undefined {
   const spell = (value: unknown) => (typeof value === "string" ? value : print(value));

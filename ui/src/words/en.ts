@@ -230,10 +230,12 @@ export const words = {
       node: (node: string, text: string) => `${node}: ${text}`,
       open: "Look at it",
     },
-    announce: {
-      state: (text: string) => `The run is ${text}`,
-      completed: (count: number) => `${numbers.format(count)} completed`,
-    },
+    announce: (state: string, done: number, failed: number, waits: number) =>
+      [
+        `The run is ${state}. ${numbers.format(done)} completed`,
+        ...(failed > 0 ? [`${numbers.format(failed)} failed`] : []),
+        ...(waits > 0 ? [`${numbers.format(waits)} waiting`] : []),
+      ].join(", "),
     film: {
       slider: "Event of the run",
       event: (seq: number, all: number, time: string) =>
@@ -279,7 +281,7 @@ export const words = {
       runs: "Child runs",
       open: (id: string) => `Children of ${id}`,
       none: "It started no run.",
-      more: "All child runs",
+      more: "Show more",
       items: (node: string) => `Items of ${node}`,
       item: (item: number) => `Item ${numbers.format(item)}`,
       state: "State",

@@ -14,6 +14,7 @@ export const home = {
   letters: (count: number, capped: boolean) =>
     count === 1 && !capped ? "1 dead letter is parked" : `${counted(count, capped)} dead letters are parked`,
   letterGroup: (workflow: string, code: string, count: number) => `${workflow}: ${code}, ${number(count)}`,
+  triggers: "items of triggers",
   noWorkflow: "a workflow that is gone",
   noCode: "no code",
   queue: (name: string) => `Nobody listens to queue ${name}`,

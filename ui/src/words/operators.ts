@@ -31,6 +31,7 @@ export const operators = {
         : `perdure worker --queues '${queue.replaceAll("'", "'\\''")}'`,
     none: "—",
     hidden: "This figure covers every tenant; it needs the permission system:operate.",
+    noQueue: "Nothing waits in this queue, and no worker listens to it",
     noQueues: "No queue has work, and no worker listens",
     noWorkers: "No worker is here",
     noWorkersText:

@@ -94,9 +94,8 @@ function Table({ items, off, onOpen }: Shown) {
             <tr key={one.scope}>
               <td>
                 <Scope scope={one.scope} />
-                <div class="soft small">
-                  {text.per[one.per]} · {columns.share} {number(Math.round(one.share * 1000) / 10)} %
-                </div>
+                <div class="soft small whole">{text.per[one.per]}</div>
+                {one.share < 1 && <div class="soft small whole">{text.share(Math.round(one.share * 1000) / 10)}</div>}
               </td>
               <td>
                 <Limits one={one} />

@@ -7,7 +7,7 @@ import { useLoad } from "../../api/load.ts";
 import { CopyButton, Foreign, Loading } from "../../kit/basics.tsx";
 import { Problem as Refusal } from "../../kit/problem.tsx";
 import { Offers, SchemaForm } from "../../kit/SchemaForm.tsx";
-import type { Schema } from "../../kit/schema.ts";
+import { rowsOf, type Schema } from "../../kit/schema.ts";
 import { href } from "../../router.ts";
 import { words } from "../../words/editor.ts";
 import { addNode, connect, type Definition, edgesOf, type Node, nodesOf, removeNode, replaceNode } from "./model.ts";
@@ -181,7 +181,7 @@ function Details({ definition, node, schema, names, problems, onChoose, onChange
           }}
         />
       </label>
-      <section>
+      <section class="stack">
         <h2>
           {text.config}{" "}
           <a href={href(`/node-types/${encodeURIComponent(String(node.type))}`)} target="_blank" rel="noopener">
@@ -205,7 +205,7 @@ function Details({ definition, node, schema, names, problems, onChoose, onChange
           />
         )}
       </section>
-      <fieldset>
+      <fieldset class="after">
         <legend>{text.after}</legend>
         {nodesOf(definition)
           .filter((one) => one.id !== id)
@@ -292,7 +292,7 @@ function JsonField({ label, value, onChange }: { label: string; value: unknown; 
       {label}
       <textarea
         class="code"
-        rows={4}
+        rows={rowsOf(text.value)}
         spellcheck={false}
         value={text.value}
         aria-invalid={bad.value ? true : undefined}

@@ -1,6 +1,7 @@
 // What needs a person now, the most urgent first. Each row leads to the list that it counts.
 import type { ComponentChildren } from "preact";
 import { Foreign, Icon, Moment } from "../../kit/basics.tsx";
+import { isItem } from "../../kit/mailbox.ts";
 import { type Group, MARKS } from "../../kit/states.ts";
 import { cut } from "../../kit/text.ts";
 import { href } from "../../router.ts";
@@ -62,7 +63,11 @@ function people({ approvals, dead_letters }: Overview): Need[] {
 }
 
 const letterLine = (one: NonNullable<Overview["dead_letters"]>["groups"][number]): string =>
-  text.letterGroup(one.workflow ?? text.noWorkflow, one.code ?? text.noCode, one.count);
+  text.letterGroup(
+    isItem(one.workflow) ? text.triggers : (one.workflow ?? text.noWorkflow),
+    one.code ?? text.noCode,
+    one.count,
+  );
 
 function work({ deserted, failed, paused }: Overview): Need[] {
   const found: Need[] = deserted.map((one) => ({

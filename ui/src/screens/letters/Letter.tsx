@@ -4,11 +4,13 @@ import { addressOf, call } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
 import { Json } from "../../kit/Json.tsx";
+import { isItem } from "../../kit/mailbox.ts";
 import { Problem } from "../../kit/problem.tsx";
 import { href } from "../../router.ts";
 import { lacks } from "../../shell/me.ts";
 import { number } from "../../words/en.ts";
 import { words } from "../../words/people.ts";
+import { nodeName } from "./naming.ts";
 import { OneSheet, type Repair } from "./sheets.tsx";
 
 export function Letter({ id }: { id: string }) {
@@ -34,27 +36,28 @@ export function Letter({ id }: { id: string }) {
       </section>
     );
   const code = letter.error?.code;
+  const trigger = isItem(letter.workflow) ? letter.trigger : undefined;
   return (
     <section class="screen">
       <div class="crumbs">
         <a href={href("/dead-letters")}>{text.all}</a>
         <span aria-hidden="true">/</span>
         <a href={href("/dead-letters", { workflow: letter.workflow ?? undefined, node: letter.node, code })}>
-          <Foreign text={text.inGroup(letter.node, code ?? text.noCode)} />
+          <Foreign text={text.inGroup(nodeName(letter.workflow, letter.node), code ?? text.noCode)} />
         </a>
       </div>
       <header class="head">
         <h1>
-          <Foreign text={letter.node} />
+          <Foreign text={trigger === undefined ? letter.node : text.itemOf(trigger, letter.item ?? 0)} />
         </h1>
         {letter.state === "pending" ? (
           <p class="letter-buttons">
             {off !== undefined && <span class="why-not">{off}</span>}
-            <button type="button" aria-disabled={off !== undefined} onClick={ask("discard")}>
-              {text.discard}
-            </button>
             <button type="button" class="strong" aria-disabled={off !== undefined} onClick={ask("requeue")}>
               {text.requeue}
+            </button>
+            <button type="button" aria-disabled={off !== undefined} onClick={ask("discard")}>
+              {text.discard}
             </button>
           </p>
         ) : (
@@ -66,16 +69,24 @@ export function Letter({ id }: { id: string }) {
       <article class="letter-detail">
         <p class="soft facts-line">
           <StateMark state={letter.state === "pending" ? "parked" : "completed"} small />
-          <a href={href(`/runs/${encodeURIComponent(letter.run_id)}`, { node: letter.node })}>
-            <Foreign text={letter.workflow ?? text.unnamed} /> · <Foreign text={letter.run_id} className="id" />
-          </a>
+          {trigger === undefined ? (
+            <a href={href(`/runs/${encodeURIComponent(letter.run_id)}`, { node: letter.node })}>
+              <Foreign text={letter.workflow ?? text.unnamed} /> · <Foreign text={letter.run_id} className="id" />
+            </a>
+          ) : (
+            <a href={href(`/triggers/${encodeURIComponent(trigger)}`)}>
+              <Foreign text={text.openTrigger(trigger)} />
+            </a>
+          )}
           <span>
             {text.since} <Moment at={letter.created_at} />
           </span>
-          <span>
-            {text.attempts} {number(letter.attempt)}
-          </span>
-          {letter.item !== null && <span>{text.item(letter.item)}</span>}
+          {trigger === undefined && (
+            <span>
+              {text.attempts} {number(letter.attempt)}
+            </span>
+          )}
+          {trigger === undefined && letter.item !== null && <span>{text.item(letter.item)}</span>}
           {letter.undo && <span>{text.undo}</span>}
         </p>
         {letter.error && (
@@ -98,24 +109,28 @@ export function Letter({ id }: { id: string }) {
         )}
         {!letter.problem && (
           <>
-            <section>
-              <h2>{text.config}</h2>
-              <Json value={letter.config} copy />
-            </section>
+            {trigger === undefined && (
+              <section>
+                <h2>{text.config}</h2>
+                <Json value={letter.config} copy />
+              </section>
+            )}
             <section>
               <h2>{text.inputs}</h2>
               <Json value={letter.inputs} copy />
             </section>
           </>
         )}
-        <details class="run-so-far">
-          <summary>{words.approvals.run}</summary>
-          <img
-            src={addressOf("GET /api/v1/runs/{run_id}/graph.svg", { path: { run_id: letter.run_id } })}
-            alt={words.approvals.run}
-            loading="lazy"
-          />
-        </details>
+        {trigger === undefined && (
+          <details class="run-so-far">
+            <summary>{words.approvals.run}</summary>
+            <img
+              src={addressOf("GET /api/v1/runs/{run_id}/graph.svg", { path: { run_id: letter.run_id } })}
+              alt={words.approvals.run}
+              loading="lazy"
+            />
+          </details>
+        )}
       </article>
       {repair.value && (
         <OneSheet

@@ -2,17 +2,20 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
-import { useLoad } from "../../api/load.ts";
+import { readPages, useLoad } from "../../api/load.ts";
 import { Empty, Foreign, Loading, Moment } from "../../kit/basics.tsx";
+import { isItem } from "../../kit/mailbox.ts";
 import { Problem } from "../../kit/problem.tsx";
 import { href, place } from "../../router.ts";
 import { lacks, readMe } from "../../shell/me.ts";
 import { words as general, number } from "../../words/en.ts";
 import { words } from "../../words/people.ts";
 import { Letter } from "./Letter.tsx";
+import { nodeName, workflowName } from "./naming.ts";
 import { ManySheet, type Repair } from "./sheets.tsx";
 
 type Group = Schemas["DeadLetterGroup"];
+const PAGE = 200;
 
 export default function Letters({ names }: { names: Readonly<Record<string, string>> }) {
   const text = words.letters;
@@ -79,14 +82,14 @@ function Groups({ workflow }: { workflow: string | null }) {
               <tr key={`${group.workflow} ${group.node} ${group.code}`}>
                 <th scope="row">
                   <a href={toGroup(group)}>
-                    <Foreign text={group.node} />
+                    <Foreign text={nodeName(group.workflow, group.node)} />
                   </a>
                 </th>
                 <td>
                   <Foreign text={group.code ?? text.noCode} className="id" />
                 </td>
                 <td class="wide">
-                  <Foreign text={group.workflow ?? text.unnamed} />
+                  <Foreign text={workflowName(group.workflow)} />
                 </td>
                 <td class="number">{number(group.count)}</td>
                 <td class="wide">
@@ -108,9 +111,12 @@ function OneGroup({ workflow, node, code }: { workflow: string | null; node: str
   const text = words.letters;
   const repair = useSignal<Repair | undefined>(undefined);
   const about = { workflow: workflow ?? undefined, node, code: code ?? undefined };
-  const loaded = useLoad(`group ${workflow} ${node} ${code}`, (signal) =>
-    call("GET /api/v1/dead-letters", { query: { ...about, state: "pending", limit: 200 }, signal }),
-  );
+  const limit = useSignal(PAGE);
+  const read = (signal: AbortSignal) =>
+    readPages(limit.value, (cursor) =>
+      call("GET /api/v1/dead-letters", { query: { ...about, state: "pending", limit: PAGE, cursor }, signal }),
+    );
+  const loaded = useLoad(`group ${workflow} ${node} ${code}`, read, limit.value);
   const found = loaded.data.value;
   const off = lacks("dead_letters:operate");
   const ask = (what: Repair) => () => {
@@ -124,14 +130,14 @@ function OneGroup({ workflow, node, code }: { workflow: string | null; node: str
           <>
             <span aria-hidden="true">/</span>
             <a href={href("/dead-letters", { workflow })}>
-              <Foreign text={workflow} />
+              <Foreign text={workflowName(workflow)} />
             </a>
           </>
         )}
       </div>
       <header class="head">
         <h1>
-          <Foreign text={code === null ? node : text.inGroup(node, code)} />
+          <Foreign text={code === null ? nodeName(workflow, node) : text.inGroup(nodeName(workflow, node), code)} />
         </h1>
         <p class="letter-buttons">
           {off !== undefined && <span class="why-not">{off}</span>}
@@ -170,7 +176,11 @@ function OneGroup({ workflow, node, code }: { workflow: string | null; node: str
               <tr key={one.dead_letter_id}>
                 <th scope="row" class="cut-id">
                   <a href={href(`/dead-letters/${encodeURIComponent(one.dead_letter_id)}`)}>
-                    <Foreign text={one.run_id} className="id" />
+                    {isItem(one.workflow) && one.trigger ? (
+                      <Foreign text={one.trigger} />
+                    ) : (
+                      <Foreign text={one.run_id} className="id" />
+                    )}
                   </a>{" "}
                   {one.item !== null && <span class="soft">{text.item(one.item)}</span>}{" "}
                   {one.undo && <span class="soft">{text.undo}</span>}
@@ -186,6 +196,13 @@ function OneGroup({ workflow, node, code }: { workflow: string | null; node: str
             ))}
           </tbody>
         </table>
+      )}
+      {found?.more && (
+        <p>
+          <button type="button" class="quiet" onClick={() => (limit.value += PAGE)}>
+            {text.more}
+          </button>
+        </p>
       )}
       {repair.value && (
         <ManySheet

@@ -8,11 +8,13 @@ import { CopyAs } from "../../kit/CopyAs.tsx";
 import type { Doing } from "../../kit/commands.ts";
 import { Diff } from "../../kit/Diff.tsx";
 import { findDifferences } from "../../kit/diff.ts";
+import { isItem } from "../../kit/mailbox.ts";
 import { Field, Refusal, Sheet } from "../../kit/Sheet.tsx";
 import { lacks } from "../../shell/me.ts";
 import { words as general } from "../../words/en.ts";
 import { words } from "../../words/people.ts";
 import { readJson } from "../run/sheet/json.ts";
+import { nodeName } from "./naming.ts";
 
 export type Repair = "requeue" | "discard";
 type As = "skip" | "fail" | "continue";
@@ -24,6 +26,7 @@ export function OneSheet({ repair, letter, onClose }: { repair: Repair; letter: 
   const as = useSignal<As>("skip");
   const typed = useSignal(letter.config === null ? "" : print(letter.config));
   const done = useSignal(false);
+  const item = isItem(letter.workflow);
   const path = { dead_letter_id: letter.dead_letter_id };
   const read = readJson(typed.value);
   const value = "value" in read ? read.value : undefined;
@@ -65,9 +68,9 @@ export function OneSheet({ repair, letter, onClose }: { repair: Repair; letter: 
       onClose={onClose}
       onDo={act}
       whyNot={whyNot}
-      done={done.value ? <p role="status">{text.done[repair]}</p> : undefined}
+      done={done.value ? <p role="status">{(item ? text.doneItem : text.done)[repair]}</p> : undefined}
     >
-      <p>{text.does[repair]}</p>
+      <p>{(item ? text.doesItem : text.does)[repair]}</p>
       {!done.value && (
         <>
           {repair === "requeue" && letter.config !== null && (
@@ -90,8 +93,8 @@ export function OneSheet({ repair, letter, onClose }: { repair: Repair; letter: 
           )}
           {repair === "discard" && (
             <>
-              <Ways as={as.value} onChoose={(next) => (as.value = next)} />
-              {preview?.possible && <Next preview={preview} />}
+              {!item && <Ways as={as.value} onChoose={(next) => (as.value = next)} />}
+              {preview?.possible && !item && <Next preview={preview} />}
               {found.error.value !== undefined && <Refusal error={found.error.value} />}
             </>
           )}
@@ -190,7 +193,9 @@ export function ManySheet({ repair, about, onClose }: { repair: Repair; about: A
   const found = result.value;
   return (
     <Sheet
-      title={count === undefined ? text.many.counting : text.many[repair](count, about.node, code)}
+      title={
+        count === undefined ? text.many.counting : text.many[repair](count, nodeName(about.workflow, about.node), code)
+      }
       verb={text[repair]}
       harmful={repair === "discard"}
       onClose={onClose}
@@ -211,7 +216,9 @@ export function ManySheet({ repair, about, onClose }: { repair: Repair; about: A
           {text.many.changedCount(was.value, count)}
         </p>
       )}
-      {repair === "discard" && !found && <Ways as={as.value} onChoose={(next) => (as.value = next)} />}
+      {repair === "discard" && !found && !isItem(about.workflow) && (
+        <Ways as={as.value} onChoose={(next) => (as.value = next)} />
+      )}
       {!found && count !== undefined && <CopyAs doing={manyDoing(repair, about, as.value, count)} />}
     </Sheet>
   );

@@ -3,12 +3,12 @@ import { useEffect } from "preact/hooks";
 import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { CopyButton, Foreign, Loading } from "../../kit/basics.tsx";
-import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { href } from "../../router.ts";
 import { words as general } from "../../words/en.ts";
 import { words } from "../../words/workflows.ts";
 import { printYaml } from "../editor/yaml.ts";
+import { Coded, Keys } from "./Keys.tsx";
 
 type Type = Schemas["NodeType"];
 
@@ -56,7 +56,7 @@ function About({ found }: { found: Type }) {
   return (
     <>
       <p>
-        <Foreign text={found.description} />
+        <Coded text={found.description} />
       </p>
       {found.problem && (
         <div class="failure" role="status">
@@ -76,14 +76,15 @@ function About({ found }: { found: Type }) {
       <div class="side-by-side">
         <section class="card">
           <h2>{text.config}</h2>
-          <Json value={found.config_schema} copy />
+          <Keys schema={found.config_schema} label={text.config} asked />
         </section>
         <div class="stack">
           {example && (
             <section class="card">
-              <h2>
-                {text.example} <CopyButton text={example} />
-              </h2>
+              <div class="head">
+                <h2>{text.example}</h2>
+                <CopyButton text={example} />
+              </div>
               <pre class="preview">
                 <Foreign text={example} />
               </pre>
@@ -91,7 +92,7 @@ function About({ found }: { found: Type }) {
           )}
           <section class="card">
             <h2>{text.output}</h2>
-            <Json value={found.output_schema} copy />
+            <Keys schema={found.output_schema} label={text.output} />
           </section>
         </div>
       </div>

@@ -1,7 +1,7 @@
 // The runs that this run started, and theirs, as a tree: failed ones first. Items of maps are below their node.
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { call, type Schemas } from "../../api/call.ts";
-import { useLoad } from "../../api/load.ts";
+import { type Page, type Pages, readPages, useLoad } from "../../api/load.ts";
 import { Duration, Empty, Foreign, Icon, Loading, StateMark } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
 import { change, href } from "../../router.ts";
@@ -22,7 +22,12 @@ const rank = (state: string): number => {
 export default function Children({ store }: { store: RunStore }) {
   const text = words.run.children;
   const maps = [...store.shown.value].filter(([, node]) => node.items !== undefined).map(([name]) => name);
-  const loaded = useLoad(store.runId, (signal) => readChildren(store.runId, signal), store.readings.value);
+  const limit = useSignal(PAGE);
+  const loaded = useLoad(
+    store.runId,
+    (signal) => readChildren(store.runId, limit.value, signal),
+    store.readings.value + limit.value,
+  );
   const found = loaded.data.value;
   if (loaded.error.value !== undefined && !found) return <Problem error={loaded.error.value} onRetry={loaded.reload} />;
   if (!found) return <Loading rows={4} />;
@@ -39,11 +44,7 @@ export default function Children({ store }: { store: RunStore }) {
         <section class="card">
           <h2>{text.runs}</h2>
           <Tree children_={found.items} />
-          {found.more && (
-            <p>
-              <a href={href("/runs", { children: "1" })}>{text.more}</a>
-            </p>
-          )}
+          {found.more && <More limit={limit} />}
         </section>
       )}
       {maps.map((node) => (
@@ -53,10 +54,26 @@ export default function Children({ store }: { store: RunStore }) {
   );
 }
 
-async function readChildren(parent: string, signal: AbortSignal): Promise<{ items: Child[]; more: boolean }> {
-  const page = await call("GET /api/v1/runs", { query: { parent, limit: PAGE }, signal });
-  const items = page.items.toSorted((one, two) => rank(one.state) - rank(two.state));
-  return { items, more: page.next_cursor !== null };
+/** Failed ones first, among those that were read. */
+async function readRanked<One extends { state: string }>(
+  limit: number,
+  read: (cursor: string | undefined) => Promise<Page<One>>,
+): Promise<Pages<One>> {
+  const { items, more } = await readPages(limit, read);
+  return { items: items.toSorted((one, two) => rank(one.state) - rank(two.state)), more };
+}
+
+const readChildren = (parent: string, limit: number, signal: AbortSignal) =>
+  readRanked<Child>(limit, (cursor) => call("GET /api/v1/runs", { query: { parent, limit: PAGE, cursor }, signal }));
+
+function More({ limit }: { limit: Signal<number> }) {
+  return (
+    <p>
+      <button type="button" class="quiet" onClick={() => (limit.value += PAGE)}>
+        {words.run.children.more}
+      </button>
+    </p>
+  );
 }
 
 function Tree({ children_ }: { children_: readonly Child[] }) {
@@ -105,25 +122,32 @@ function Branch({ child }: { child: Child }) {
 }
 
 function Below({ runId }: { runId: string }) {
-  const loaded = useLoad(runId, (signal) => readChildren(runId, signal));
+  const limit = useSignal(PAGE);
+  const loaded = useLoad(runId, (signal) => readChildren(runId, limit.value, signal), limit.value);
   if (loaded.error.value !== undefined) return <Problem error={loaded.error.value} onRetry={loaded.reload} />;
   const found = loaded.data.value;
   if (!found) return <Loading rows={1} />;
   if (!found.items.length) return <p class="soft none">{words.run.children.none}</p>;
-  return <Tree children_={found.items} />;
+  return (
+    <>
+      <Tree children_={found.items} />
+      {found.more && <More limit={limit} />}
+    </>
+  );
 }
 
 function Items({ store, node }: { store: RunStore; node: string }) {
   const text = words.run.children;
   const state = useSignal("");
   const counts = Object.entries(store.shown.value.get(node)?.items ?? {});
-  const read = async (signal: AbortSignal) => {
-    const path = { run_id: store.runId, node };
-    const query = { limit: PAGE, state: (state.value || undefined) as Item["state"] | undefined };
-    const page = await call("GET /api/v1/runs/{run_id}/nodes/{node}/items", { path, query, signal });
-    return { items: page.items.toSorted((one, two) => rank(one.state) - rank(two.state)), more: page.next_cursor };
-  };
-  const loaded = useLoad(`${node} ${state.value}`, read, store.readings.value);
+  const limit = useSignal(PAGE);
+  const read = (signal: AbortSignal) =>
+    readRanked<Item>(limit.value, (cursor) => {
+      const path = { run_id: store.runId, node };
+      const query = { limit: PAGE, cursor, state: (state.value || undefined) as Item["state"] | undefined };
+      return call("GET /api/v1/runs/{run_id}/nodes/{node}/items", { path, query, signal });
+    });
+  const loaded = useLoad(`${node} ${state.value}`, read, store.readings.value + limit.value);
   const found = loaded.data.value;
   return (
     <section class="card">
@@ -151,20 +175,23 @@ function Items({ store, node }: { store: RunStore; node: string }) {
       ) : !found ? (
         <Loading rows={2} />
       ) : (
-        <ul class="tree">
-          {found.items.map((item) => (
-            <li key={item.item} class="branch">
-              <span class="number">{text.item(item.item)}</span>
-              <StateMark state={item.state} small />
-              {item.error && (
-                <span class="error-line">
-                  <code>{item.error.code}</code> <Foreign text={item.error.message ?? ""} />
-                </span>
-              )}
-            </li>
-          ))}
-          {found.items.length === 0 && <li class="soft">{text.noItems}</li>}
-        </ul>
+        <>
+          <ul class="tree items">
+            {found.items.map((item) => (
+              <li key={item.item} class="branch" data-told={item.error !== null && item.error !== undefined}>
+                <span class="number">{text.item(item.item)}</span>
+                <StateMark state={item.state} small />
+                {item.error && (
+                  <span class="error-line">
+                    <code>{item.error.code}</code> <Foreign text={item.error.message ?? ""} />
+                  </span>
+                )}
+              </li>
+            ))}
+            {found.items.length === 0 && <li class="soft">{text.noItems}</li>}
+          </ul>
+          {found.more && <More limit={limit} />}
+        </>
       )}
     </section>
   );

@@ -187,9 +187,11 @@ function Header({ store, run }: { store: RunStore; run: RunView }) {
         <Fact name={facts.started}>
           <Moment at={run.started_at ?? run.created_at} />
         </Fact>
-        <Fact name={facts.duration}>
-          <Duration from={run.started_at} to={at === undefined ? run.ended_at : store.film.film.timeAt(at)} />
-        </Fact>
+        {run.started_at !== undefined && run.started_at !== null && (
+          <Fact name={facts.duration}>
+            <Duration from={run.started_at} to={at === undefined ? run.ended_at : store.film.film.timeAt(at)} />
+          </Fact>
+        )}
         {run.deadline_at !== undefined && !hasEnded(run) && (
           <Fact name={facts.deadline}>
             <Moment at={run.deadline_at} />
@@ -314,14 +316,14 @@ function Past({ store, at }: { store: RunStore; at: number }) {
 /** What changed, for who does not see it: at most every two seconds, as a sum. */
 function Announcer({ store, run }: { store: RunStore; run: RunView }) {
   const said = useSignal("");
-  const { done } = store.counts.value;
+  const { done, failed, waits } = store.counts.value;
   const state = words.states[run.state] ?? run.state;
   useEffect(() => {
     const timer = setTimeout(() => {
-      said.value = `${words.run.announce.state(state)}. ${words.run.announce.completed(done)}.`;
+      said.value = words.run.announce(state, done, failed, waits);
     }, 2000);
     return () => clearTimeout(timer);
-  }, [state, done]);
+  }, [state, done, failed, waits]);
   return (
     <p class="hidden" role="status">
       {said}

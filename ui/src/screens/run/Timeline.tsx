@@ -206,22 +206,24 @@ function Table({ chart }: { chart: Chart }) {
   const { columns } = text;
   return (
     <>
-      <table class="plain-table">
-        <thead>
-          <tr>
-            <th scope="col">{columns.node}</th>
-            <th scope="col">{columns.doing}</th>
-            <th scope="col">{columns.from}</th>
-            <th scope="col">{columns.duration}</th>
-            <th scope="col">{columns.ended}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {chart.bars.slice(0, ROWS).map((bar, index) => (
-            <BarRow key={index} chart={chart} bar={bar} />
-          ))}
-        </tbody>
-      </table>
+      <div class="scroller" role="group" aria-label={text.table} tabIndex={0}>
+        <table class="plain-table">
+          <thead>
+            <tr>
+              <th scope="col">{columns.node}</th>
+              <th scope="col">{columns.doing}</th>
+              <th scope="col">{columns.from}</th>
+              <th scope="col">{columns.duration}</th>
+              <th scope="col">{columns.ended}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {chart.bars.slice(0, ROWS).map((bar, index) => (
+              <BarRow key={index} chart={chart} bar={bar} />
+            ))}
+          </tbody>
+        </table>
+      </div>
       {chart.bars.length > ROWS && <p class="soft">{text.more(chart.bars.length - ROWS)}</p>}
     </>
   );

@@ -67,7 +67,7 @@ function Body({ only, workers, queues }: { only: string | undefined; workers: Wo
       ))}
       <h2 id="queues-title">{text.queues}</h2>
       {seen.length === 0 ? (
-        <Empty title={text.noQueues} />
+        <Empty title={only === undefined ? text.noQueues : text.noQueue} />
       ) : (
         <div class="scroller">
           <Queues queues={seen} />

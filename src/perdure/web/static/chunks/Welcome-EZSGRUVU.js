@@ -1,1 +1,0 @@
-import{b as a,c as b}from"./chunk-NYJ6R4TD.js";import"./chunk-MKNYQDP7.js";import"./chunk-LEA32DZ3.js";import"./chunk-FTJKE6IE.js";import"./chunk-YBA7P5W5.js";import"./chunk-VXGQUUXI.js";export{b as YourTurn,a as default};

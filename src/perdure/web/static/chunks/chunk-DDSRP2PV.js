@@ -1,1 +1,0 @@
-import{za as n}from"./chunk-VXGQUUXI.js";var r=n([]);export{r as a};
