@@ -2,6 +2,7 @@
 the clock too; the short form has smaller ones, and looks at nothing that depends on what else the machine does."""
 
 import asyncio
+import gzip
 import os
 import sqlite3
 import threading
@@ -26,6 +27,8 @@ WIDE = 30
 """Nodes of a layer; those of a fan that are alike."""
 MOST_ELEMENTS = 3_000
 MOST_HEAP = 80_000_000
+MOST_FILM = 80_000 / 9_000
+"""Bytes of a film for each node, compressed."""
 
 
 def layered(count):
@@ -85,6 +88,8 @@ def test_a_large_graph_is_shown_found_in_and_opened_within_its_budget(site, page
         find.fill(text)
         page.keyboard.press("Enter")
         assert find.evaluate("one => one.validationMessage") == answer
+    film = site.client.get(f"/runs/{run}/film?limit=50000")
+    assert len(gzip.compress(film.content)) < MOST_FILM * (NODES + WIDE)
     [stack] = site.get(f"/runs/{run}/graph")["stacks"]
     page.goto(f"{site.url}/runs/{run}?open={stack['id']}&node=alike{WIDE - 1}")
     expect(canvas).to_have_attribute("data-nodes", str(NODES + WIDE))

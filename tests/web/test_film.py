@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 import subprocess
 from random import Random
 
@@ -71,16 +72,11 @@ def filmed(name, library, journal):
     return {"name": name, "pages": pages, "moments": moments}
 
 
-def test_the_page_folds_the_film_as_the_kernel_folds_the_journal():
-    need_tools()
-    histories = []
-    for seed in range(9_100_000, 9_100_040):
-        kind = Mending if seed % 2 else Walk
-        walk = explore(Random(seed), steps=40, size=10, kind=kind)
-        histories.append(filmed(f"{kind.__name__} {seed}", walk.state.library, walk.run.journal))
+def fold(histories, folder=UI):
+    """What the page makes of histories, by the sources of a folder."""
     done = subprocess.run(
         ["node", "--input-type=module-typescript", "-e", FOLD],
-        cwd=UI,
+        cwd=folder,
         env=environment(),
         input=json.dumps(histories),
         capture_output=True,
@@ -89,9 +85,65 @@ def test_the_page_folds_the_film_as_the_kernel_folds_the_journal():
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def explored():
+    histories = []
+    for seed in range(9_100_000, 9_100_040):
+        kind = Mending if seed % 2 else Walk
+        walk = explore(Random(seed), steps=40, size=10, kind=kind)
+        histories.append(filmed(f"{kind.__name__} {seed}", walk.state.library, walk.run.journal))
+    return histories
+
+
+def test_the_page_folds_the_film_as_the_kernel_folds_the_journal():
+    need_tools()
+    found = fold(explored())
     assert found["wrong"] == []
     assert found["moments"] > 500
+
+
+# What a fold may be wrong about, planted.
+WRONG = {
+    "a row that nothing shows is shown": ("if (this.#shown.at(index)) last", "last"),
+    "rows of one page begin where the page before began": ("this.#seq.push(seq);", "this.#seq.push(page.seq[index]!);"),
+    "iterations are numbered by page": ("scopes[page.scope[index]!]!", "page.scope[index]!"),
+}
+
+
+@pytest.mark.parametrize("planted", WRONG)
+def test_a_wrong_fold_is_noticed(tmp_path, planted):
+    need_tools()
+    shutil.copytree(UI / "src", tmp_path / "src")
+    film, (before, after) = tmp_path / "src" / "film" / "film.ts", WRONG[planted]
+    text = film.read_text()
+    assert text.count(before) == 1
+    film.write_text(text.replace(before, after))
+    assert fold(explored(), tmp_path)["wrong"]
+
+
+STEPS = """
+import { Film } from "./src/film/film.ts";
+const count = 100_000, nodes = 5_000, ones = new Array(count).fill(1), film = new Film();
+const node = ones.map((_, index) => index % nodes);
+film.add({ nodes: Array.from({ length: nodes }, (_, one) => `n${one}`), states: ["pending", "completed"], scopes: [[]], seq: ones, at: ones,
+  node, scope: ones.map(() => 0), item: ones.map(() => -1), visit: ones, attempt: ones, state: ones, started: ones, shown: ones,
+  edges: { seq: [], from: [], to: [], fate: [] }, last_seq: count, next_cursor: null });
+const begun = process.cpuUsage(), steps = 50;
+for (let step = 1; step <= steps; step++) film.nodesAt((step * count) / steps);
+const used = process.cpuUsage(begun);
+console.log((used.user + used.system) / 1000 / steps);
+"""
+MOST_STEP_MS = 16
+
+
+def test_a_step_of_the_slider_costs_less_than_a_frame():
+    """At 100,000 transitions of 5,000 nodes, by the time of the processor: others may use it too."""
+    need_tools()
+    command = ["node", "--input-type=module-typescript", "-e", STEPS]
+    done = subprocess.run(command, cwd=UI, env=environment(), capture_output=True, text=True, check=True, timeout=120)
+    assert float(done.stdout) < MOST_STEP_MS
 
 
 # -- the slider
