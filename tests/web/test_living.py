@@ -1,5 +1,8 @@
 """Pages that stay open: while they are hidden, when another version is deployed, and behind a proxy under a path."""
 
+import re
+
+import httpx2
 import pytest
 from playwright.sync_api import expect
 
@@ -60,6 +63,54 @@ def test_an_approval_that_waits_while_the_page_is_hidden_is_told_of_where_that_w
     assert "for you" in page.evaluate("window.__told[0]")
     page.evaluate(HIDE, False)
     site.post(f"/runs/{run}/cancel", {"reason": "seen"})
+
+
+def test_an_event_that_is_lost_and_one_that_comes_twice_leave_nothing_wrong(site, page):
+    """The stream of the server through a proxy that drops one event and doubles another."""
+    lost, twice = 14, 15
+
+    async def worsen(request):
+        rest = ""
+        async with (
+            httpx2.AsyncClient(timeout=None) as client,
+            client.stream("GET", f"{site.url}/api/v1/runs/{run}/stream?{request.url.query}") as answer,
+        ):
+            async for text in answer.aiter_text():
+                *frames, rest = (rest + text).split("\n\n")
+                for frame in frames:
+                    [number] = re.findall(r"^id: ?(\d+)$", frame, re.MULTILINE) or ["0"]
+                    yield (f"{frame}\n\n" * (0 if int(number) == lost else 2 if int(number) == twice else 1)).encode()
+
+    proxy = Proxy("/worse", worsen)
+    proxy.target.set_result(site.url)
+    try:
+        run = site.start(samples.ORDER)
+        wait_until(lambda: site.get(f"/runs/{run}")["nodes"]["manager"]["state"] == "waiting", "the run waits")
+        assert site.get(f"/runs/{run}/events?limit=1")["last_seq"] < lost
+        page.route(
+            "**/api/v1/runs/*/stream*",
+            lambda route: route.continue_(url=f"{proxy.url}/stream?{route.request.url.partition('?')[2]}"),
+        )
+        page.goto(f"{site.url}/runs/{run}?tab=journal")
+        expect(page.locator(".live").first).to_have_text("live")
+        site.post(f"/approvals/{run}:manager:1/decide", {"decision": "approve", "approver": "ann"})
+        expect(page.locator(".run-head .state")).to_have_text("completed")
+        wanted = sorted(event["seq"] for event in site.get(f"/runs/{run}/events?limit=1000")["items"])
+        assert {lost, twice} <= set(wanted)
+        read = "[...document.querySelectorAll('.event .seq')].map(one => Number(one.textContent)).sort((a, b) => a - b)"
+        wait_until(lambda: page.evaluate(read) == wanted, "every event is shown once")
+        page.get_by_role("tab", name="Graph").click()
+        page.keyboard.press("[")
+        expect(page.locator(".film-said")).to_contain_text(f"event {wanted[-2]} of {wanted[-1]}")
+        said = {node["id"]: node for node in samples.ORDER["nodes"]}
+        now = site.get(f"/runs/{run}/state?at={wanted[-2]}&outputs=false")["nodes"]
+        rows = page.locator(".outline-row")
+        expect(rows).to_have_count(len(said))
+        for name in said:
+            expect(rows.filter(has_text=name)).to_contain_text(now[name]["state"])
+    finally:
+        page.close()
+        proxy.close()
 
 
 def test_eight_tabs_are_loaded_because_hidden_ones_hold_no_connection(site, context):
