@@ -54,7 +54,8 @@ export function go(to: string, { replace = false } = {}): void {
 /** Change part of the query. What is chosen becomes a step back in the history; what is only moved does not. */
 export function change(parts: Readonly<Record<string, string | readonly string[] | undefined>>, replace = false): void {
   const query = new URLSearchParams(place.value.query);
-  if ("node" in parts) query.delete("visit"); // another node has visits of its own
+  // Another node has visits and items of its own.
+  if ("node" in parts) for (const name of ["visit", "item"]) query.delete(name);
   for (const [name, value] of Object.entries(parts)) {
     query.delete(name);
     if (value === undefined || value === "") continue;

@@ -42,6 +42,18 @@ export const stream = {
   hidden: (count: number) => `${many(count, "earlier chunk is", "earlier chunks are")} not shown.`,
 } as const;
 
+/** One item of a map. */
+export const mapItem = {
+  label: "Item",
+  of: (item: number, count: number) => `Item ${number(item)} of ${number(count)}`,
+  before: "Item before",
+  after: "Item after",
+  node: "The whole node",
+  all: "All items",
+  each: "Look at each",
+  notYet: "It has not begun.",
+} as const;
+
 /** The visits of a node in a loop. */
 export const visits = {
   label: "Visit",

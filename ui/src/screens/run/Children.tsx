@@ -179,7 +179,9 @@ function Items({ store, node }: { store: RunStore; node: string }) {
           <ul class="tree items">
             {found.items.map((item) => (
               <li key={item.item} class="branch" data-told={item.error !== null && item.error !== undefined}>
-                <span class="number">{text.item(item.item)}</span>
+                <button type="button" class="quiet number" onClick={() => change({ node, item: String(item.item) })}>
+                  {text.item(item.item)}
+                </button>
                 <StateMark state={item.state} small />
                 {item.error && (
                   <span class="error-line">

@@ -11,10 +11,13 @@ import { Problem } from "../../kit/problem.tsx";
 import { localTimes, zone } from "../../kit/time.ts";
 import { change, href } from "../../router.ts";
 import { words } from "../../words/en.ts";
+import { mapItem } from "../../words/node.ts";
 import { transcript } from "../../words/transcript.ts";
+import { Failure } from "./Failure.tsx";
 import { Awaited, ChildRuns, Definition, Input } from "./Given.tsx";
 import { drawerWidth } from "./Grip.tsx";
 import { Logs } from "./Logs.tsx";
+import { chosenItem, MapItem } from "./MapItem.tsx";
 import { NodeActions } from "./NodeActions.tsx";
 import { OfVisit, Output } from "./Parts.tsx";
 import { Stream } from "./Stream.tsx";
@@ -59,10 +62,17 @@ export function Drawer({ store, node }: { store: RunStore; node: string }) {
           <Problem error={details.error.value} onRetry={details.reload} />
         )
       ) : (
-        <Content store={store} node={node} found={found} />
+        <Chosen store={store} node={node} found={found} />
       )}
     </aside>
   );
+}
+
+/** One item of a map where the address names one, else the node. */
+function Chosen({ store, node, found }: { store: RunStore; node: string; found: Details }) {
+  const item = found.items ? chosenItem(itemsOf(found).all) : undefined;
+  if (item === undefined) return <Content store={store} node={node} found={found} />;
+  return <MapItem key={item} store={store} node={node} item={item} count={itemsOf(found).all} />;
 }
 
 function Content({ store, node, found }: { store: RunStore; node: string; found: Details }) {
@@ -114,7 +124,12 @@ function Content({ store, node, found }: { store: RunStore; node: string; found:
       {found.items && (
         <section>
           <h3>{text.items}</h3>
-          <p>{sayItems(found)}</p>
+          <p>
+            {sayItems(found)}{" "}
+            <button type="button" class="quiet" onClick={() => change({ item: "0" })}>
+              {mapItem.each}
+            </button>
+          </p>
         </section>
       )}
       {found.ports.length > 0 && store.at.value === undefined && (
@@ -194,26 +209,6 @@ function Conversation({ store, node }: { store: RunStore; node: string }) {
         <Problem error={error.value} onRetry={() => location.reload()} />
       )}
     </section>
-  );
-}
-
-function Failure({ error }: { error: Schemas["Error"] }) {
-  return (
-    <div class="failure">
-      <code>{error.code}</code>
-      {error.message && (
-        <pre>
-          <Foreign text={error.message} />
-        </pre>
-      )}
-      {typeof error.details === "string" ? (
-        <pre>
-          <Foreign text={error.details} />
-        </pre>
-      ) : (
-        error.details !== undefined && error.details !== null && <Json value={error.details} />
-      )}
-    </div>
   );
 }
 

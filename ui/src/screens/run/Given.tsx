@@ -25,8 +25,14 @@ function Fold({ title, children }: { title: string; children: ComponentChildren 
   );
 }
 
+interface Which extends About {
+  readonly visit: number | undefined;
+  /** Of a map: which of its items. */
+  readonly item?: number;
+}
+
 /** What it was given, of one visit or of the newest. */
-export function Input(about: About & { readonly visit: number | undefined }) {
+export function Input(about: Which) {
   return (
     <Fold title={words.input}>
       <Sent {...about} />
@@ -34,12 +40,12 @@ export function Input(about: About & { readonly visit: number | undefined }) {
   );
 }
 
-function Sent({ store, node, visit }: About & { readonly visit: number | undefined }) {
+function Sent({ store, node, visit, item }: Which) {
   const at = store.at.value;
-  const found = useLoad(`${node} ${visit} ${at ?? store.nodes.value.get(node)?.attempt}`, (signal) =>
+  const found = useLoad(`${node} ${visit} ${item} ${at ?? store.nodes.value.get(node)?.attempt}`, (signal) =>
     call("GET /api/v1/runs/{run_id}/nodes/{node}/input", {
       path: { run_id: store.runId, node },
-      query: { at, visit },
+      query: { at, visit, item },
       signal,
     }),
   );

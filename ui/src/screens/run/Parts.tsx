@@ -20,6 +20,8 @@ export interface Whereabouts {
   readonly at?: number | undefined;
   /** Of a node in a loop: which of its visits; without it, the newest. */
   readonly visit?: number;
+  /** Of a map: which of its items; without it, all of them. */
+  readonly item?: number;
 }
 
 const STEP = 100;
@@ -30,7 +32,7 @@ function read(where: Whereabouts, pointer: string, offset: number, signal: Abort
   if (where.of === "inputs") return call("GET /api/v1/runs/{run_id}/inputs", { path: { run_id }, query, signal });
   if (where.of === "outputs") return call("GET /api/v1/runs/{run_id}/outputs", { path: { run_id }, query, signal });
   const path = { run_id, node: where.node ?? "" };
-  const about = { ...query, at: where.at, visit: where.visit };
+  const about = { ...query, at: where.at, visit: where.visit, item: where.item };
   return call("GET /api/v1/runs/{run_id}/nodes/{node}/output", { path, query: about, signal });
 }
 
@@ -62,7 +64,7 @@ export function Output({ where, size, turn }: Held) {
 /** What a visit gave that is not the newest. */
 export function OfVisit({ where, visit }: { where: Held["where"]; visit: Schemas["Node"] }) {
   if (visit.size === undefined) return <p class="soft">{general.run.drawer.noOutput}</p>;
-  return <Parts where={{ ...where, visit: visit.visit }} />;
+  return <Part where={{ ...where, visit: visit.visit }} />;
 }
 
 function Whole({ where, turn }: { where: Held["where"]; turn: string }) {
@@ -82,7 +84,7 @@ function Large({ where, size }: { where: Held["where"]; size: number }) {
   return (
     <div class="stored">
       <p class="soft">{words.parts.large(size)}</p>
-      {open.value && <Parts where={where} />}
+      {open.value && <Part where={where} />}
       <p class="stored-ways">
         <button type="button" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
           {open.value ? words.parts.close : words.parts.open}
@@ -121,7 +123,7 @@ export function Stored({ value, where }: { value: unknown; where: Whereabouts })
           <Foreign text={stored.preview} />
         </pre>
       )}
-      {open.value && <Parts where={where} />}
+      {open.value && <Part where={where} />}
       <p class="stored-ways">
         <button type="button" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
           {open.value ? words.parts.close : words.parts.open}
@@ -138,7 +140,7 @@ export function Stored({ value, where }: { value: unknown; where: Whereabouts })
   );
 }
 
-function Parts({ where }: { where: Whereabouts }) {
+export function Part({ where }: { where: Whereabouts }) {
   const keys = useSignal<readonly (string | number)[]>([]);
   const offset = useSignal(0);
   const slices = useSignal<readonly Slice[]>([]);

@@ -1,0 +1,1 @@
+import{b as a,c as b}from"./chunk-FOSOY3BW.js";import"./chunk-A5BOAPSD.js";import"./chunk-ABLTTXYE.js";import"./chunk-FTJKE6IE.js";import"./chunk-4F7XE2LW.js";import"./chunk-V5GODCSA.js";export{b as YourTurn,a as default};

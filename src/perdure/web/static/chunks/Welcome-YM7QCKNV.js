@@ -1,1 +1,0 @@
-import{b as a,c as b}from"./chunk-HYZCZBG7.js";import"./chunk-RJGKTQPT.js";import"./chunk-NGI6TYT3.js";import"./chunk-FTJKE6IE.js";import"./chunk-XGJOPW7C.js";import"./chunk-VV7KMXS2.js";export{b as YourTurn,a as default};

@@ -1,0 +1,1 @@
+import{a as o}from"./chunk-74TSG6A7.js";import{k as n}from"./chunk-V5GODCSA.js";function u(r){if(!r.trim())return{value:void 0};try{return{value:n(r)}}catch(e){return{problem:o.rerun.badJson(e instanceof Error?e.message:"")}}}export{u as a};

@@ -1,1 +1,0 @@
-import{a as o}from"./chunk-BY72LDRG.js";import{k as n}from"./chunk-VV7KMXS2.js";function u(r){if(!r.trim())return{value:void 0};try{return{value:n(r)}}catch(e){return{problem:o.rerun.badJson(e instanceof Error?e.message:"")}}}export{u as a};
