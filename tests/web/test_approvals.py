@@ -37,6 +37,17 @@ def sheet(page, name):
     return found
 
 
+def is_laid_out(asked):
+    """Its title and the way out share a line, and no button is torn."""
+    title, close = (asked.locator(f"header {one}").bounding_box() for one in ("h2", "button"))
+    assert title is not None
+    assert close is not None
+    assert title["x"] + title["width"] <= close["x"]
+    assert abs(title["y"] + title["height"] / 2 - close["y"] - close["height"] / 2) < 12
+    lines = "one => { const range = document.createRange(); range.selectNodeContents(one); return range.getClientRects().length }"
+    assert [one.evaluate(lines) for one in asked.locator("footer button").all()] == [1]
+
+
 def decide(page, verb, title, by="ann", **fields):
     page.locator(".decide").get_by_role("button", name=verb).click()
     asked = sheet(page, title)
@@ -70,6 +81,9 @@ def test_a_form_is_changed_and_approved_on_a_phone(site, browser, watch):
         assert box is not None
         assert box["height"] >= 44
     said = changes.get_by_role("rowheader").all_inner_texts()
+    page.locator(".decide").get_by_role("button", name="Approve").click()
+    is_laid_out(sheet(page, "Approve this"))
+    page.keyboard.press("Escape")
     decide(page, "Approve", "Approve this", Comment="fine")
     expect(page.locator(".said")).to_contain_text("decided: pay runs now")
     found = site.get(f"/approvals/{run}:ask:1")

@@ -68,7 +68,7 @@ export const agents = {
     asked: "Asked",
     said: "Said",
     before: "What was before, summed up",
-    counts: (label: string) => `counts as ${label}`,
+    counts: (label: string) => `counts as ${label.split(",").join(", ")}`,
     run: "Open its run",
     forget: "Forget",
     forgetTitle: (key: string) => `Forget session ${key}?`,

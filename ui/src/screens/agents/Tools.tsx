@@ -6,6 +6,7 @@ import { Empty, Foreign, Loading } from "../../kit/basics.tsx";
 import { CopyAs } from "../../kit/CopyAs.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
+import { SchemaKeys } from "../../kit/SchemaKeys.tsx";
 import { Sheet } from "../../kit/Sheet.tsx";
 import { change, href, place } from "../../router.ts";
 import { lacks } from "../../shell/me.ts";
@@ -224,7 +225,7 @@ function Details({ tool }: { tool: Tool }) {
         </>
       )}
       <h2>{text.schema}</h2>
-      <Json value={tool.schema} copy />
+      <SchemaKeys schema={tool.schema} label={text.schema} asked />
     </div>
   );
 }

@@ -4,11 +4,11 @@ import { call, type Schemas } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { CopyButton, Foreign, Loading } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
+import { Coded, SchemaKeys } from "../../kit/SchemaKeys.tsx";
 import { href } from "../../router.ts";
 import { words as general } from "../../words/en.ts";
 import { words } from "../../words/workflows.ts";
 import { printYaml } from "../editor/yaml.ts";
-import { Coded, Keys } from "./Keys.tsx";
 
 type Type = Schemas["NodeType"];
 
@@ -76,7 +76,7 @@ function About({ found }: { found: Type }) {
       <div class="side-by-side">
         <section class="card">
           <h2>{text.config}</h2>
-          <Keys schema={found.config_schema} label={text.config} asked />
+          <SchemaKeys schema={found.config_schema} label={text.config} asked />
         </section>
         <div class="stack">
           {example && (
@@ -92,7 +92,7 @@ function About({ found }: { found: Type }) {
           )}
           <section class="card">
             <h2>{text.output}</h2>
-            <Keys schema={found.output_schema} label={text.output} />
+            <SchemaKeys schema={found.output_schema} label={text.output} />
           </section>
         </div>
       </div>

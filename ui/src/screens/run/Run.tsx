@@ -301,15 +301,17 @@ function Past({ store, at }: { store: RunStore; at: number }) {
   const text = words.run.film;
   const compared = useSignal(false);
   return (
-    <div class="reason past-line" data-group="waits">
-      <span>{text.past(at, store.events.last.value)}</span>
-      <span class="past-ways">
-        <button type="button" onClick={() => (compared.value = true)}>
-          {text.compare}
-        </button>
-      </span>
+    <>
+      <div class="reason past-line" data-group="waits">
+        <span>{text.past(at, store.events.last.value)}</span>
+        <span class="past-ways">
+          <button type="button" onClick={() => (compared.value = true)}>
+            {text.compare}
+          </button>
+        </span>
+      </div>
       {compared.value && <Compare runId={store.runId} at={at} onClose={() => (compared.value = false)} />}
-    </div>
+    </>
   );
 }
 

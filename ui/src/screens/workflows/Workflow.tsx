@@ -8,6 +8,7 @@ import { CopyButton, Dialog, Duration, Foreign, Loading, Moment, StateMark } fro
 import { CopyAs } from "../../kit/CopyAs.tsx";
 import { Json } from "../../kit/Json.tsx";
 import { Problem } from "../../kit/problem.tsx";
+import { SchemaKeys } from "../../kit/SchemaKeys.tsx";
 import { change, go, href, place } from "../../router.ts";
 import { onKeys } from "../../shell/keys.ts";
 import { lacks, readMe } from "../../shell/me.ts";
@@ -291,7 +292,7 @@ function InputsOf({ found }: { found: Details }) {
   if (schema === undefined || schema === null) return <p class="nothing soft">{words.noInputs}</p>;
   return (
     <section class="card">
-      <Json value={schema} copy />
+      <SchemaKeys schema={schema} label={words.tabs.inputs} asked />
     </section>
   );
 }
