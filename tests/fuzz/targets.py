@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from perdure.expressions import cel, cross_node, python_code
+from perdure.expressions import cel, cross_node, json_schema, python_code
 from perdure.expressions.errors import NeedsBlob, NeedsVerdict, TemplateError
-from perdure.expressions.json_schema import SchemaInvalid, check, fits
+from perdure.expressions.json_schema import NeedsSchema, SchemaInvalid, check, fits
 from perdure.expressions.jsonpath import JsonPathError, compile_query
 from perdure.expressions.patterns import PatternError, compile_pattern
 from perdure.expressions.templates import render
@@ -74,11 +74,18 @@ def _question(condition: Condition, random: Random) -> Question:
 
 
 def _decide(condition: Condition, random: Random) -> None:
-    try:
-        verdict = evaluate(_question(condition, random), RUN, {}, {"n": (("a",),), "a": (("x",),)})
-    except (NeedsBlob, NeedsVerdict):
+    question, at_hand = _question(condition, random), dict[str, Any]()
+    while True:
+        try:
+            verdict = evaluate(question, RUN, at_hand, {"n": (("a",),), "a": (("x",),)})
+        except (NeedsBlob, NeedsVerdict):
+            return
+        except NeedsSchema as need:  # it is not light, and compiled beside the loop
+            assert need.key not in at_hand
+            at_hand[need.key] = json_schema.compile_text(need.text)
+            continue
+        _check_verdict(verdict)
         return
-    _check_verdict(verdict)
 
 
 def _check_verdict(verdict: Verdict) -> None:
