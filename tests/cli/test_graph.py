@@ -61,7 +61,7 @@ def test_a_bad_definition_is_not_drawn(shell, tmp_path):
     ("args", "problem"),
     [
         ([], "give a FILE, or name a run with --run ID"),
-        (["a.yaml", "--run", "x"], "give a FILE, or name a run with --run ID"),
+        (["a.yaml", "--run", "x"], "give a FILE or a run, not both"),
         (["a.yaml", "--db", "x.db"], "--db goes with --run"),
         (["a.yaml", "--format", "png"], "mermaid"),
         (["a.yaml", "-o", "a.png"], "-o a.svg, then rsvg-convert a.svg -o a.png"),

@@ -81,7 +81,8 @@ def _decide(condition: Condition, random: Random) -> None:
         except (NeedsBlob, NeedsVerdict):
             return
         except NeedsSchema as need:  # it is not light, and compiled beside the loop
-            assert need.key not in at_hand
+            if need.key in at_hand:
+                raise
             at_hand[need.key] = json_schema.compile_text(need.text)
             continue
         _check_verdict(verdict)

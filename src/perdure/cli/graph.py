@@ -53,8 +53,12 @@ def graph(
     Mermaid is drawn by GitHub, GitLab and many editors, SVG by every browser, in light or dark; DOT is for Graphviz.
     With --json: boxes and arrows with their places, for those who draw themselves.
     """
-    if (file is None) == (run_id is None):
+    if file is None and run_id is None:
         raise click.UsageError("give a FILE, or name a run with --run ID")
+    if file is not None and run_id is not None:
+        raise click.UsageError(
+            f"give a FILE or a run, not both: a run is drawn by its own definition; leave out {file}"
+        )
     if file is not None and where != Where():
         raise click.UsageError(f"{'--db' if where.db is not None else '--server'} goes with --run")
     kind = Path(output).suffix.lower() if output else ""

@@ -96,9 +96,21 @@ class Group(click.Group):
         name = args[0]
         if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
-            hint = suggest(name, [*known, *self.aliases], f"there are {', '.join(known)}")
+            hint = self._find_below(ctx, name) or suggest(
+                name, [*known, *self.aliases], f"there are {', '.join(known)}"
+            )
             raise click.UsageError(f"No such command '{name}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _find_below(self, ctx: click.Context, name: str) -> str:
+        """Where a command of this name is, if only the noun before it was left out."""
+        groups = [(one, self.get_command(ctx, one)) for one in self.list_commands(ctx)]
+        below = [
+            f"'{one} {name}'" for one, group in groups if isinstance(group, Group) and group.get_command(ctx, name)
+        ]
+        if len(below) > 2:
+            return f"say of what, as in {below[0]} and {below[1]}"
+        return f"did you mean {' or '.join(below)}?" if below else ""
 
 
 class Root(Group):
