@@ -24,14 +24,17 @@ IDS = 60
 SENDERS = 6
 
 
-async def launch(folder: Path, port: int) -> subprocess.Popen[bytes]:
+async def launch(folder: Path, port: int, **environment: str) -> subprocess.Popen[bytes]:
     process = start(
         folder,
         *("perdure", "dev", "--no-browser", "--no-sample", "--port", str(port)),
-        PYTHONPATH=python_path(),
-        PERDURE_DATABASE_URL=f"sqlite:///{folder / 'perdure.db'}",
-        PERDURE_SECRET_ORDERS=SECRET,
-        PERDURE_HOOK_RATE="0",
+        **{
+            "PYTHONPATH": python_path(),
+            "PERDURE_DATABASE_URL": f"sqlite:///{folder / 'perdure.db'}",
+            "PERDURE_SECRET_ORDERS": SECRET,
+            "PERDURE_HOOK_RATE": "0",
+            **environment,
+        },
     )
 
     async def ready() -> bool:
