@@ -385,3 +385,22 @@ def test_every_key_is_explained():
         assert known <= last
     for known in (triggers.LIMIT_KEYS, triggers.RATE_KEYS, triggers.BATCH_KEYS, triggers.DEBOUNCE_KEYS):
         assert known <= words["A trigger"]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"schedule": {"every": "1h"}, "jitter": "5m"}, "unknown key 'jitter' in trigger 't'; it stands in 'schedule'"),
+        ({"cron": "0 2 * * *"}, "unknown key 'cron' in trigger 't'; it stands in 'schedule'"),
+        ({"folder": {"url": "x"}, "every": "1h"}, "unknown key 'every' in trigger 't'; it stands in 'folder'"),
+        ({"webhook": {"verify": VERIFY}, "verfiy": {}}, "unknown key 'verfiy' in trigger 't'"),
+        (
+            {"schedule": {"every": "1h", "overlap": "allow"}},
+            "unknown key 'overlap' in schedule of trigger 't'; it stands beside the source, not in it",
+        ),
+        ({"event": {"name": "paid", "filter": "true"}}, "it stands beside the source, not in it"),
+    ],
+)
+def test_a_key_at_the_wrong_level_is_told_where_it_stands(written, said):
+    problems = read_data({"name": "t", "workflow": "w", **written}, NOW).problems
+    assert [one for one in problems if one.code == "unknown_key" and said in one.message], problems

@@ -7,7 +7,7 @@ and reading goes on with the rest. Null means absent. It must not know what any 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from perdure.model.problems import Path, Problems, describe
@@ -37,8 +37,9 @@ class Fields:
         problems: Problems,
         known: Collection[str],
         otherwise: str = "",
+        elsewhere: Mapping[str, str] | None = None,
     ) -> None:
-        """`otherwise` is the way out for an unknown key that is close to no known one."""
+        """`otherwise` is the way out for an unknown key that is close to no known one, `elsewhere` says of keys where they stand."""
         self.data = data
         self.path = path
         self.what = what
@@ -47,7 +48,10 @@ class Fields:
             return
         for key in data:
             if key not in known:
-                hint = problems.suggest(key, known) or f"; {otherwise or 'known keys: ' + _listing(known)}"
+                if elsewhere and key in elsewhere:
+                    hint = f"; it stands {elsewhere[key]}"
+                else:
+                    hint = problems.suggest(key, known) or f"; {otherwise or 'known keys: ' + _listing(known)}"
                 problems.error("unknown_key", (*path, key), f"unknown key '{key[:80]}' in {what}{hint}")
 
     def has(self, key: str) -> bool:
@@ -197,10 +201,16 @@ class Fields:
 
 
 def as_fields(
-    value: Any, path: Path, what: str, problems: Problems, known: Collection[str], otherwise: str = ""
+    value: Any,
+    path: Path,
+    what: str,
+    problems: Problems,
+    known: Collection[str],
+    otherwise: str = "",
+    elsewhere: Mapping[str, str] | None = None,
 ) -> Fields | None:
     if isinstance(value, dict):
-        return Fields(value, path, what, problems, known, otherwise)
+        return Fields(value, path, what, problems, known, otherwise, elsewhere)
     problems.error("wrong_type", path, f"{what} must be a mapping, got {describe(value)}")
     return None
 

@@ -7,7 +7,7 @@ are waited for. It must not know cron lines, time zones or templates: `perdure.t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -160,11 +160,11 @@ class Poll(_Source, frozen=True, tag="poll", rename={"from_": "from"}):
 Source = Schedule | Webhook | Table | Folder | Stream | Runs | Event | Poll
 
 
-def read_source(trigger: Fields, kind: str) -> Source | None:
-    """The source written under the key `kind`; None when it is wrong, and that is reported."""
+def read_source(trigger: Fields, kind: str, elsewhere: Mapping[str, str] | None = None) -> Source | None:
+    """The source written under the key `kind`; None when it is wrong, and that is reported. `elsewhere` is of keys that are not its own."""
     known, reader = READERS[kind]
-    what = f"{kind} of {trigger.what}"
-    fields = as_fields(trigger.data[kind], (*trigger.path, kind), what, trigger.problems, known)
+    what, path = f"{kind} of {trigger.what}", (*trigger.path, kind)
+    fields = as_fields(trigger.data[kind], path, what, trigger.problems, known, elsewhere=elsewhere)
     if fields is None:
         return None
     before = trigger.problems.errors

@@ -37,6 +37,7 @@ OWN_KEYS = frozenset(
     }
 )
 TRIGGER_KEYS = OWN_KEYS | READERS.keys()
+_BESIDE = dict.fromkeys(OWN_KEYS, "beside the source, not in it")
 CATCHUP_KEYS = frozenset({"mode", "within"})
 LIMIT_KEYS = frozenset({"open", "per_key", "buffer", "rate"})
 RATE_KEYS = frozenset({"limit", "per"})
@@ -144,7 +145,7 @@ def read_trigger(data: Any, path: Path, problems: Problems, workflow: str = "") 
     before = problems.errors
     name = data.get("name") if isinstance(data, dict) else None
     what = f"trigger '{name[:128]}'" if isinstance(name, str) else f"trigger {path[-1] + 1}" if path else "the trigger"  # type: ignore[operator]
-    fields = as_fields(data, path, what, problems, TRIGGER_KEYS)
+    fields = as_fields(data, path, what, problems, TRIGGER_KEYS, elsewhere=_find_places(data))
     if fields is None:
         return None
     for key in ("name",) if workflow else ("name", "workflow"):
@@ -155,7 +156,7 @@ def read_trigger(data: Any, path: Path, problems: Problems, workflow: str = "") 
         said = f"has {' and '.join(kinds)}" if kinds else "has no source"
         code, key = ("conflicting_keys", kinds[1]) if kinds else ("missing_key", "")
         fields.error(code, key, f"{what} {said}; give exactly one of {', '.join(READERS)}")
-    sources = [read_source(fields, kind) for kind in kinds]
+    sources = [read_source(fields, kind, _BESIDE) for kind in kinds]
     parts = _read_parts(fields, "schedule" in kinds)
     if workflow:
         named = parts.setdefault("workflow", workflow)
@@ -165,6 +166,19 @@ def read_trigger(data: Any, path: Path, problems: Problems, workflow: str = "") 
     if problems.errors > before or not sources or sources[0] is None:
         return None
     return Trigger(source=sources[0], **parts)
+
+
+def _find_places(data: Any) -> dict[str, str]:
+    """Where keys stand that are those of a source: of the one that is written, or where none is, of the only one that has them."""
+    places: dict[str, str] = {}
+    if not isinstance(data, dict) or TRIGGER_KEYS.issuperset(data):
+        return places
+    written = [kind for kind in READERS if data.get(kind) is not None]
+    for key in {key for known, _ in READERS.values() for key in known} - TRIGGER_KEYS:
+        kinds = [kind for kind in written or READERS if key in READERS[kind][0]]
+        if len(kinds) == 1:
+            places[key] = f"in '{kinds[0]}'"
+    return places
 
 
 def _read_parts(fields: Fields, is_schedule: bool) -> dict[str, Any]:
