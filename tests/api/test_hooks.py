@@ -329,6 +329,20 @@ async def test_an_answer_waits_for_the_run_that_was_started_at_once(server):
     assert (await send(server, hook, {"day": "monday"})).status_code == 202
 
 
+async def test_an_answer_says_that_the_run_failed_where_it_asks(server):
+    fails = workflow(transform("f", {"day": "{{ inputs.night }}"}), name="report")
+    await server.ok("/workflows", fails, headers=bearer())
+    said = {"state": "{{ run.state }}", "why": "{{ run.error.message }}"}
+    hook = await register(server, {**ORDERS, "webhook": {**ORDERS["webhook"], "answer": {"wait": "60s", "body": said}}})
+    answer = await send(server, hook, {"day": "monday"})
+    assert (answer.status_code, answer.json()["state"]) == (200, "failed")
+    assert "'inputs.night' is missing" in answer.json()["why"]
+    plain = {**ORDERS["webhook"], "answer": {"wait": "60s"}}
+    await register(server, {**ORDERS, "webhook": plain})
+    whole = (await send(server, hook, {"day": "monday"}, "m2")).json()
+    assert whole.keys() == {"run_id", "workflow", "version", "state", "outputs", "error"}
+
+
 async def test_an_answer_that_takes_too_long_is_what_is_durable(server):
     await server.ok("/workflows", WAITS, headers=bearer())
     webhook = {**ORDERS["webhook"], "answer": {"wait": 0.2}}
