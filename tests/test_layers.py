@@ -65,7 +65,7 @@ ALLOWED: dict[str, set[str]] = {
     "tempo": set(),  # how often, and how long
     "capacity": set(),  # how much
     "settings": {"errors", "tempo", "capacity", "spelling"},
-    "model": {"errors", "spelling", "budget"},
+    "model": {"errors", "spelling", "budget", "weight"},
     "kernel": {"model", "spelling", "budget"},
     "invariants": {"model", "kernel"},
     "drawing": {"model", "kernel"},  # pictures of workflows and of runs

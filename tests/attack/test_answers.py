@@ -135,7 +135,8 @@ async def test_every_look_at_large_runs_is_bounded_and_holds_up_nobody(tmp_path)
         for path in asked:
             with watching():
                 response = await server.get(path)
-            assert response.status_code == 200, (path, response.text[:200])
+            status = 409 if path.endswith("/what-if") else 200  # it is none, which is all that is said
+            assert response.status_code == status, (path, response.text[:200])
             assert len(response.content) < ANSWER_BYTES + MIB, (path, len(response.content))
         visits = (await server.ok(f"/runs/{first}/nodes/again"))["visits"]
         assert len(visits) == 400

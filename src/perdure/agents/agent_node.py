@@ -42,7 +42,7 @@ from perdure.llms.policy_rows import Policy, read_policies
 from perdure.llms.port import Message, Params, Prefix, Request, Text
 from perdure.llms.port import Tool as Offered
 from perdure.model.labels import TRUSTED, UNTRUSTED, read_label
-from perdure.nodes.llm import MODEL_KEYS, USAGE, check_shown, find_models, usage_data, warn_models
+from perdure.nodes.llm import MODEL_KEYS, USAGE, check_sealed, check_shown, find_models, usage_data, warn_models
 from perdure.nodes.registry import NodeType, Path, has_template
 from perdure.outcomes import Chosen, Failure
 from perdure.plain_text import hide
@@ -59,13 +59,7 @@ _ROUTE = "Your answer also says where the work goes on: next_nodes, or none of t
 async def handle(config: Any, ctx: Any) -> Any:
     if ctx.is_undoing:
         raise Failure("bad_config", "an agent cannot be a compensator: what undoes does not ask", retryable=False)
-    if ctx.was_sealed and not (config.get("allow_sensitive") and ctx.is_sealing):
-        message = (
-            f"{ctx.node} would show a sensitive field to a model; if it may, say allow_sensitive: true, and name what the node "
-            "gives under `sensitive`, so that nothing of it is kept in the open"
-        )
-        raise Failure("sensitive_in_prompt", message, retryable=False)
-
+    check_sealed(config, ctx)
     memory = await recall_session(config, ctx)
 
     async def pin() -> Any:

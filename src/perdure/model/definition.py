@@ -32,9 +32,12 @@ from perdure.model.policies import (
 from perdure.model.problems import Path, Problems, describe
 from perdure.model.stream_keys import read_ports, read_stream
 from perdure.model.transitions import read_capabilities, read_policies
+from perdure.weight import is_heavy
 
 MAX_NODES = 250_000
 MAX_LINKS = 2_000_000
+LARGEST_TOOL, HEAVIEST_TOOL = 32 * 1024, 4_000
+"""What a tool is told of with, in bytes and by `perdure.weight`: lists of 500 tools are written in one go, and agents are shown them."""
 _NODE_STEPS = 200  # of a `Budget`: to read one node
 RESERVED_IDS = frozenset({"inputs", "run", "loop", "item", "secrets", "ctx", "output", "current"})
 
@@ -210,6 +213,13 @@ def _read_expose(fields: Fields) -> dict[str, Any]:
         return {}
     shown = {key: True for key in ("tool", "mcp") if inner.flag(key)}
     effect = inner.choice("effect", _TOOL_EFFECTS)
+    about = msgspec.json.encode([fields.data.get("description"), fields.data.get("inputs")])
+    if shown and (len(about) > LARGEST_TOOL or is_heavy(about, HEAVIEST_TOOL)):
+        message = (
+            f"a tool is told of with its description and inputs, and all tools in one list: both together have at most {LARGEST_TOOL:,} bytes "
+            f"and some {HEAVIEST_TOOL // 10:,} fields; make them shorter, or expose a workflow that is and calls this one"
+        )
+        fields.error("too_large", "expose", message)
     return {**shown, "effect": effect} if shown and effect else shown
 
 

@@ -34,7 +34,18 @@ MAX_IMAGE = 5 * 1024 * 1024
 MAX_MESSAGES = 1000
 BYTES = "$bytes"
 _SECRET = re.compile(r"\{\{-?\s*+secrets\b")
-_SHOWN_TO_MODEL = ("system", "instructions", "prompt", "messages", "examples", "images", "schema", "labels", "input")
+_SHOWN_TO_MODEL = (
+    "system",
+    "instructions",
+    "prompt",
+    "messages",
+    "examples",
+    "images",
+    "schema",
+    "labels",
+    "input",
+    "asked",
+)
 
 
 async def handle(config: Any, ctx: Any) -> Any:
@@ -53,13 +64,7 @@ async def handle(config: Any, ctx: Any) -> Any:
 
 async def converse(config: dict[str, Any], ctx: Any, request: Request, schema: Any, repairs: int) -> Said:
     """Ask the models that the config names. Raises Failure."""
-    if ctx.was_sealed and not (config.get("allow_sensitive") and ctx.is_sealing):
-        raise Failure(
-            "sensitive_in_prompt",
-            f"{ctx.node} would show a sensitive field to a model; if it may, say allow_sensitive: true, and name what the node "
-            "gives under `sensitive`, so that nothing of it is kept in the open",
-            retryable=False,
-        )
+    check_sealed(config, ctx)
     max_usd = config.get("max_usd")
     limit = None if max_usd is None else Budget(usd=round(max_usd * MILLIONTHS))
     talk = Talk(ctx, find_models(config, ctx.tenant), limit, _open_cache(config, ctx))
@@ -72,6 +77,16 @@ async def converse(config: dict[str, Any], ctx: Any, request: Request, schema: A
             f"{config['model']} has not answered in {DEFAULT_SECONDS:g} s; timeout_seconds of the node allows more"
         )
         raise Failure("llm:timeout", message) from None
+
+
+def check_sealed(config: dict[str, Any], ctx: Any) -> None:
+    """Refuse to show a sensitive field to a model, unless the node says that it may. Raises Failure."""
+    if ctx.was_sealed and not (config.get("allow_sensitive") and ctx.is_sealing):
+        message = (
+            f"{ctx.node} would show a sensitive field to a model; if it may, say allow_sensitive: true, and name what the node "
+            "gives under `sensitive`, so that nothing of it is kept in the open"
+        )
+        raise Failure("sensitive_in_prompt", message, retryable=False)
 
 
 def _open_cache(config: dict[str, Any], ctx: Any) -> ExactCache | None:

@@ -33,6 +33,8 @@ from perdure.service.views import View, approval_view, page_view
 from perdure.threads import aside
 
 Verdict = Literal["approve", "reject"]
+LONGEST_COMMENTS = 10_000
+"""Characters. Journals keep them, and lists of approvals show them; so it is held here, and not by each edge for itself."""
 LINK_SECONDS = 7 * 86_400.0
 """How long a link is good unless its maker says otherwise."""
 ROLE = "role:"
@@ -178,6 +180,7 @@ class Approvals:
     ) -> View:
         """Vote as the principal. Without authentication, `by` names the person who votes. `message` names the signed
         message that asks for the vote."""
+        _check_comments(comments)
         tenancy = self._tenancy
         row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
@@ -200,6 +203,7 @@ class Approvals:
 
     async def delegate(self, approval_id: str, to: str, *, comments: str = "", by: str | None = None) -> View:
         """Let another person decide in the principal's place."""
+        _check_comments(comments)
         tenancy = self._tenancy
         row = await tenancy.get_approval(approval_id)
         local = tenancy.principal.kind == "local"
@@ -298,6 +302,12 @@ class Approvals:
         started = (await find_requesters(self._engine, row.run_id)).get(self._tenancy.by)
         if started is not None:
             raise OwnRequest(f"{self._tenancy.by} started run {started} and may not decide {row.approval_id}")
+
+
+def _check_comments(comments: str) -> None:
+    if len(comments) > LONGEST_COMMENTS:
+        message = f"comments have at most {LONGEST_COMMENTS:,} characters, these have {len(comments):,}"
+        raise Invalid(message, [Trouble("comments", "wrong_value", message)])
 
 
 def _fits(row: ApprovalRow, node: str | None, expires_before: float | None) -> bool:

@@ -24,7 +24,7 @@ from perdure.agents.what_if.recordings import Asked, changed_plan, changed_reque
 from perdure.agents.what_if.said_turns import collect_given, read_conversation
 from perdure.llms.durable import Talk
 from perdure.llms.operator_file import Found
-from perdure.nodes.llm import DEFAULT_SECONDS, find_models
+from perdure.nodes.llm import DEFAULT_SECONDS, check_sealed, check_shown, find_models
 from perdure.nodes.registry import NodeType
 from perdure.outcomes import Failure
 from perdure.plain_text import cut
@@ -120,6 +120,7 @@ class WhatIfAgent(Agent):
 async def handle(config: Any, ctx: Any) -> Any:
     if ctx.is_undoing:
         raise Failure("bad_config", "a what-if cannot be a compensator", retryable=False)
+    check_sealed({}, ctx)  # an author may write such a node by hand, with anything in its recording
     try:
         asked = msgspec.convert(config["asked"], Asked)
     except msgspec.ValidationError as error:
@@ -204,5 +205,6 @@ TYPE = NodeType(
     capabilities=frozenset({"code", "model", "network"}),
     example={"type": WHAT_IF, "config": {"asked": "{{ inputs.asked }}"}},
     handler=handle,
+    check=check_shown,
     close=egress.close,
 )

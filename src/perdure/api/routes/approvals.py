@@ -11,6 +11,7 @@ from perdure.api.endpoints import Call, Routes
 from perdure.api.parameters import Limit, Text, moment
 from perdure.api.request_reader import Body, Query
 from perdure.api.schemas import approval_schemas as s
+from perdure.service.approvals import LONGEST_COMMENTS
 
 routes = Routes("approvals")
 Id = Annotated[str, Meta(description="Only those of this run.", max_length=1000)]
@@ -58,7 +59,7 @@ async def get(call: Call) -> Any:
 
 class Decide(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decision: Literal["approve", "reject"]
-    comments: Annotated[str, Meta(max_length=10_000)] = ""
+    comments: Annotated[str, Meta(max_length=LONGEST_COMMENTS)] = ""
     data: Annotated[Any, Meta(description="What the form asks for; it becomes part of the node's output.")] = None
     approver: (
         Annotated[
@@ -87,7 +88,7 @@ async def decide(call: Call, body: Decide) -> Any:
 
 class Delegate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: Annotated[str, Meta(description="The name of the person who decides instead.", min_length=1, max_length=200)]
-    comments: Annotated[str, Meta(max_length=10_000)] = ""
+    comments: Annotated[str, Meta(max_length=LONGEST_COMMENTS)] = ""
     approver: (
         Annotated[
             str,

@@ -21,6 +21,7 @@ from perdure.api.schemas import approval_schemas as s
 from perdure.api.schemas import trigger_schemas as t
 from perdure.errors import Refused
 from perdure.service import notifications
+from perdure.service.approvals import LONGEST_COMMENTS
 from perdure.service.errors import TriggerFull, Trouble
 from perdure.service.triggers import webhook_deliveries as webhooks
 from perdure.threads import aside
@@ -33,7 +34,7 @@ routes = Routes("hooks")
 
 class SignedDecision(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decision: Literal["approve", "reject"]
-    comments: Annotated[str, Meta(max_length=10_000)] = ""
+    comments: Annotated[str, Meta(max_length=LONGEST_COMMENTS)] = ""
     data: Annotated[Any, Meta(description="What the form asks for; it becomes part of the node's output.")] = None
     approval_id: Annotated[
         str, Meta(description="The approval of the path: a signature covers the body, not the path.")

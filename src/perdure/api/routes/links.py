@@ -21,7 +21,7 @@ from perdure.journal import JournalUnavailable
 from perdure.plain_text import clean_json
 from perdure.runtime.forms import fields_of, read_fields
 from perdure.service import Service
-from perdure.service.errors import InputsInvalid, Trouble
+from perdure.service.errors import Invalid, Trouble
 from perdure.threads import aside
 
 pages = Routes("links", prefix="")
@@ -116,7 +116,7 @@ async def decide(call: Call) -> Response:
     except JournalUnavailable:
         await links.release(link)  # nothing was decided, so the link may be used again
         raise
-    except InputsInvalid as error:
+    except Invalid as error:
         await links.release(link)  # the form may be filled in again
         return _page("It was not taken", _paragraph(error.message), 422)
     except (Refused, Forbidden, NotFound) as error:
