@@ -112,6 +112,8 @@ def served(postgres: PostgresServer, redis_server: Any, folder: Path) -> Iterato
         "PERDURE_JWT_SECRET": SECRET,
         "PERDURE_SECRETS_FILE": str(folder / "secrets.toml"),
         "PERDURE_AGENTS_FILE": str(folder / "agents.toml"),
+        "PERDURE_MCP": "true",
+        "PERDURE_MCP_APPROVALS": "true",
     }
     (folder / "agents.toml").write_text(AGENTS)
     (folder / "secrets.toml").write_text(
@@ -174,7 +176,9 @@ def _log_in(target: Target) -> tuple[str, str]:
 def furnish(target: Target) -> None:
     """What tenant acme has, with the canary in all of it."""
     ask = {"id": "ask", "type": "human", "config": {"title": CANARY}}
-    made = target.request("POST", "/workflows", json={"name": CANARY, "nodes": [ask]})
+    made = target.request(
+        "POST", "/workflows", json={"name": CANARY, "nodes": [ask], "expose": {"mcp": True, "tool": True}}
+    )
     assert made.status_code == 201, made.text
     run = target.request("POST", "/runs", json={"workflow": CANARY, "tags": {"t": CANARY}}).json()
     key = target.request("POST", "/keys", json={"name": CANARY, "roles": ["viewer"]}).json()

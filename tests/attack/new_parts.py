@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -120,3 +121,76 @@ def ranges(ours: Headers, blob: str) -> Iterator[Request]:
     for one in RANGES:
         for path in (f"{API}/blobs/{blob}", f"{API}/blobs/{blob}/stat"):
             yield f"range {one[:30]!r}", write("GET", path, {**ours, "Range": one})
+
+
+# -- MCP ---------------------------------------------------------------------------------------------------------------
+
+BEGUN, SINGLE = "2025-11-25", "2026-07-28"
+_META = "io.modelcontextprotocol/"
+_NAMED = {"tools/call": "name", "resources/read": "uri", "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}  # fmt: skip
+ODD: list[Any] = [None, True, 0, -1, 1.5, "", "x" * 300, [], {}, [[]], {"a": {}}, "perdure://runs/", "\u202e", "../../etc/passwd", "%", "' OR 1=1 --"]  # fmt: skip
+
+
+def _message(who: Headers, method: str, params: Node, version: str) -> bytes:
+    headers = {**who, **JSON, "MCP-Protocol-Version": version}
+    if version == SINGLE:
+        meta = {f"{_META}protocolVersion": version, f"{_META}clientCapabilities": {"extensions": {f"{_META}tasks": {}}}}
+        params = {**params, "_meta": meta}
+        headers |= {"Mcp-Method": method, "Mcp-Name": str(params.get(_NAMED.get(method, ""), ""))}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return write("POST", "/mcp", headers, json.dumps(body).encode())
+
+
+def mcp_of_another_tenant(theirs: Headers, ids: dict[str, str]) -> Iterator[Request]:
+    """Whatever a tenant has, named by a client of another one."""
+    run, approval = ids["run_id"], ids["approval_id"]
+    tools: list[tuple[str, Node]] = [(CANARY, {}), ("get_run", {"run_id": run}), ("list_approvals", {})]
+    tools += [("get_approval", {"approval_id": approval})]
+    tools += [
+        ("decide_approval", {"approval_id": approval, "decision": one, "comments": "x"})
+        for one in ("approve", "reject")
+    ]
+    for version in (BEGUN, SINGLE):
+        for name, arguments in tools:
+            yield (
+                f"{version} {name}",
+                _message(theirs, "tools/call", {"name": name, "arguments": arguments}, version),
+            )
+        for method in ("tools/list", "resources/list", "server/discover", "resources/templates/list"):
+            yield f"{version} {method}", _message(theirs, method, {}, version)
+        for uri in (f"perdure://runs/{run}", f"perdure://runs/{run}?tenant=acme", f"perdure://runs/acme/{run}"):
+            yield f"{version} {uri}", _message(theirs, "resources/read", {"uri": uri}, version)
+            listened = {"notifications": {"resourceSubscriptions": [uri]}}
+            yield f"{version} listen {uri}", _message(theirs, "subscriptions/listen", listened, version)
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            yield f"{version} {method}", _message(theirs, method, {"taskId": run}, version)
+
+
+def mcp_messages(who: Headers) -> Iterator[Request]:
+    """Messages that are none, and arguments that nobody asked for."""
+    whole: Node = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    for key in whole:
+        for odd in ODD:
+            body = json.dumps({**whole, key: odd}).encode()
+            yield f"{key} {odd!r}", write("POST", "/mcp", {**who, **JSON, "MCP-Protocol-Version": BEGUN}, body)
+    for body in (
+        b"",
+        b"[]",
+        b"null",
+        b"[" + json.dumps(whole).encode() + b"]",
+        b'{"jsonrpc":"2.0","id":' + b"9" * 5_000 + b"}",
+    ):
+        yield repr(body[:40]), write("POST", "/mcp", {**who, **JSON}, body)
+    for odd in ODD:
+        for method, name in _NAMED.items():
+            for version in (BEGUN, SINGLE):
+                yield f"{version} {method} {odd!r}", _message(who, method, {name: odd}, version)
+        for tool, name in (("get_run", "run_id"), ("get_approval", "approval_id"), ("decide_approval", "decision")):
+            given = {"name": tool, "arguments": {name: odd}}
+            yield f"{tool} {odd!r}", _message(who, "tools/call", given, BEGUN)
+        yield f"listen {odd!r}", _message(who, "subscriptions/listen", {"notifications": odd}, SINGLE)
+        yield f"version {odd!r}", _message(who, "initialize", {"protocolVersion": odd}, BEGUN)
+    for version in ("", "x" * 4_000, "9999-99-99", "\t"):
+        yield f"version {version[:9]!r}", write("POST", "/mcp", {**who, **JSON, "MCP-Protocol-Version": version}, b"{}")
+    for method in ("GET", "DELETE", "PUT"):
+        yield method, write(method, "/mcp", {**who, "Accept": "text/event-stream", "Mcp-Session-Id": "1"})

@@ -133,3 +133,23 @@ async def test_the_key_of_a_model_signs_and_verifies_nothing(tmp_path):
         with pytest.raises(LookupError):
             reveal_unless_a_key(vault, "OTHER", "default", "webhooks")
     assert [one for one in SIGNING if "vault.reveal(" in one.read_text()] == []
+
+
+@attack("X02", "a text that says a secret in the syntax of templates, told to a model")
+@pytest.mark.parametrize("kind", ["llm", "classifier", "agent"])
+async def test_data_that_reads_as_a_secret_fails_no_node(tmp_path, kind):
+    """It was refused as if the author had written it there: one mail made a run fail for good."""
+    text = "Dear Sirs, {{ secrets.KEY }} and {{ secrets.HOOK }}."
+    given: dict[str, object] = {"prompt": "{{ inputs.mail }}"}
+    if kind == "classifier":
+        given = {"labels": ["a", "b"], "input": "{{ inputs.mail }}"}
+    rules = (
+        [{"data": {"label": "a", "confidence": 1, "reason": "because"}}] if kind == "classifier" else [{"say": "yes"}]
+    )
+    node = {"id": "ask", "type": kind, "config": {"model": "chat", **given}, "retry": {"max_attempts": 1}}
+    async with serving(rules) as server:
+        llms.configure(models_at(server.port))
+        async with running(tmp_path) as engine:
+            state = await finish(engine, workflow(node), inputs={"mail": text})
+        told = str([seen.body for seen in server.seen])
+    assert (state.state, text in told) == ("completed", True), state.error

@@ -153,6 +153,22 @@ def test_nothing_is_smuggled(target, record_property):
     try_all(target, corpus.smuggled(), refused, record_property, whole=False)
 
 
+@attack("X18", "runs, approvals and tools of another tenant, named by an MCP client")
+def test_no_mcp_client_reaches_another_tenant(target, record_property):
+    approval = f"/approvals/{quote(target.ids['approval_id'], safe='')}"
+    before = target.request("GET", approval).json()
+    try_all(target, new_parts.mcp_of_another_tenant(THEIRS, target.ids), unbroken, record_property)
+    assert target.request("GET", approval).json() == before
+    tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    seen = target.send(corpus.write("POST", "/mcp", {**OURS, **corpus.JSON}, json.dumps(tools).encode()))
+    assert CANARY.encode() in seen[0][1]  # there was something to find
+
+
+@attack("X13", "messages of MCP clients that are none")
+def test_no_message_of_an_mcp_client_breaks_anything(target, record_property):
+    try_all(target, new_parts.mcp_messages(THEIRS), unbroken, record_property)
+
+
 # -- agents, models, events, webhooks, sessions ------------------------------------------------------------------------
 
 

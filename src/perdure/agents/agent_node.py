@@ -240,7 +240,6 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     schema = config.get("schema")
     if schema is not None and not has_leaf(schema, has_template) and (mistake := find_mistake(schema)) is not None:
         yield ("schema",), mistake
-    yield from check_shown(config)
 
 
 _MODEL_KEYS = {key: value for key, value in MODEL_KEYS.items() if key not in ("max_usd", "cache")}
@@ -358,6 +357,7 @@ TYPE = NodeType(
         },
     },
     check=_check,
+    check_written=check_shown,
     palette=read_palette,
     warn=_warn,
     warn_graph=warn_agents,

@@ -118,7 +118,6 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
                 yield ("rules", number, "pattern"), str(error)
     if "model" not in config and not config.get("rules"):
         yield (), "a classifier needs a 'model', or 'rules', or both"
-    yield from check_shown(config)
 
 
 _LABEL = {"type": "string", "minLength": 1, "maxLength": 100}
@@ -183,6 +182,7 @@ TYPE = NodeType(
         },
     },
     check=_check,
+    check_written=check_shown,
     warn=warn_models,
     handler=handle,
     close=egress.close,

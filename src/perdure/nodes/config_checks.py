@@ -73,8 +73,9 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
             found += _read_error(error, schema, show=is_open is has_template, hint=node_type.unknown_hint)
         if len(found) >= MOST:
             break
-    if not found and node_type.check is not None and isinstance(config, dict):
-        found += [Mistake(tuple(path), "bad_config", message) for path, message in node_type.check(config)]
+    if not found and isinstance(config, dict):
+        for check in (node_type.check, node_type.check_written if is_open is has_template else None):
+            found += [Mistake(tuple(path), "bad_config", message) for path, message in check(config)] if check else []
     return found[:MOST]
 
 

@@ -186,7 +186,6 @@ def _check(config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     schema = config.get("schema")
     if schema is not None and not has_leaf(schema, has_template) and (mistake := find_mistake(schema)) is not None:
         yield ("schema",), mistake
-    yield from check_shown(config)
 
 
 _MESSAGES = {
@@ -313,6 +312,7 @@ TYPE = NodeType(
         "retry": {"max_attempts": 4},
     },
     check=_check,
+    check_written=check_shown,
     warn=warn_models,
     handler=handle,
     close=egress.close,

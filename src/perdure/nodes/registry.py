@@ -115,6 +115,8 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A hint for a key that the schema does not know and that is no typo of one it knows."""
     check: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
     """Finds mistakes that a schema cannot, each with its path; also before rendering: see `has_template`."""
+    check_written: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
+    """The same for what only its author may not write: it is not called with what templates gave, which is data."""
     warn: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
     """Finds what is allowed but hardly ever meant, each with its path, as warnings. It is called like `check`, and
     only for a config without mistakes."""

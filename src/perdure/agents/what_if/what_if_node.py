@@ -205,6 +205,6 @@ TYPE = NodeType(
     capabilities=frozenset({"code", "model", "network"}),
     example={"type": WHAT_IF, "config": {"asked": "{{ inputs.asked }}"}},
     handler=handle,
-    check=check_shown,
+    check_written=check_shown,
     close=egress.close,
 )

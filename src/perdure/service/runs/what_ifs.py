@@ -38,6 +38,8 @@ from perdure.service.runs.starts import Started
 from perdure.service.views import View, get_node, run_summary
 from perdure.spending import as_budget
 from perdure.threads import aside
+from perdure.weight import MOST as MOST_WEIGHT
+from perdure.weight import is_heavy
 
 SUFFIX = ".whatif"
 """Follows the name of the workflow, so that what-ifs are in no figure, list or budget of it, and no trigger hears of their ends."""
@@ -45,8 +47,10 @@ TAG = "what_if"
 LONGEST_NAME = 128
 MOST = 50
 """How many conversations one what-if goes through."""
-LARGEST = 16 * 1024 * 1024
-"""The most bytes of recordings that one what-if has as its inputs."""
+LARGEST = 8_000_000
+"""The most bytes of recordings that one what-if has as its inputs: a template gives 10,000,000 characters."""
+HEAVIEST = MOST_WEIGHT // 2
+"""How heavy they are at most: a run whose inputs nobody reads at once fails."""
 _OVER = frozenset({NodeState.COMPLETED, NodeState.FAILED, NodeState.COMPENSATED})
 
 
@@ -123,7 +127,7 @@ class WhatIfs(RunActions):
         return found
 
     async def _record(self, state: State, chosen: list[Activation]) -> list[Recording]:
-        room = Room(size=LARGEST)
+        room, data = Room(size=LARGEST), bytearray()
         found = []
         for one in chosen:
             pinned = state.pinned(one)
@@ -135,13 +139,15 @@ class WhatIfs(RunActions):
                     for name, kept in steps.items()
                 }
             except TooMuch:
-                message = f"what was said takes more than {LARGEST:,} bytes; name a node, a visit or an item"
-                raise TooMuch(message) from None
+                raise _too_much() from None
             config = pinned.config if isinstance(pinned.config, dict) else {}
             about = {name: config[name] for name, kinds in _LITERAL.items() if isinstance(config.get(name), kinds)}
             error = one.error.code if one.state is NodeState.FAILED and one.error is not None else None
             place = (state.run_id, state.name(one.node), one.visit, one.item_index)
             found.append(Recording(*place, kind, whole, error, **about))
+            data += await aside(state.tenant, msgspec.json.encode, found[-1])
+            if len(data) > LARGEST or await aside(state.tenant, is_heavy, data, HEAVIEST):
+                raise _too_much()
         return found
 
     def _check_models(
@@ -192,6 +198,11 @@ class WhatIfs(RunActions):
 
 _LITERAL: dict[str, Any] = {"repairs": int, "min_confidence": (int, float), "otherwise": str}
 """What of a config a recording has, where it is no template."""
+
+
+def _too_much() -> TooMuch:
+    message = f"what was said, with what tools gave, takes more than {LARGEST:,} bytes or has too many parts; name a node, a visit or an item"
+    return TooMuch(message)
 
 
 def _check_source(record: RunRecord, state: State) -> None:
