@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure import invariants
 from perdure.agents.agent_session import MOST_TURNS, Memory, Note, Turn, open_memory, recall
+from perdure.agents.left_behind import LONGEST_TEXT
 from perdure.errors import NotFound, Refused
 from perdure.journal import AgentEntry
 from perdure.kernel import events as e
@@ -465,6 +467,26 @@ async def test_what_an_agent_cannot_have_left_hides_nothing_else(tmp_path, body)
         assert len((await service.tools.list())["items"]) == 1
         shown = await service.agent_sessions.get("w", "n", "k")
         assert [one["said"] for one in shown["turns"]] == ["", ""]
+
+
+@attack("S13", "a worker that leaves megabytes for a session, or as a pipeline")
+async def test_what_an_agent_left_is_shown_as_long_as_it_may_be(tmp_path):
+    async with running(tmp_path) as engine:
+        service, archive = owner(engine), engine.archive
+        assert archive is not None
+        long = "x" * 300_000
+        shape = {"steps": [{"step": "limit", "count": 1, "note": long}], "values": {}, "label": "trusted"}
+        for number in range(60):
+            about: dict[str, Any] = {"tenant": "default", "place": f"{number:03}", "owner": "eve", "at": 1.0}
+            turn = msgspec.json.encode({"asked": long, "said": [long], "label": long})
+            await archive.save_entry(AgentEntry(space="session", name="w/n/k", run_id=f"x{number}", body=turn, **about))
+            body = msgspec.json.encode(shape)
+            await archive.save_entry(
+                AgentEntry(space="shape", name=f"{number % 20:032}", run_id=f"x{number}", body=body, **about)
+            )
+        shown = await service.agent_sessions.get("w", "n", "k")
+        assert [len(one["said"]) for one in shown["turns"]] == [LONGEST_TEXT] * 60
+        assert len(msgspec.json.encode(await service.tools.list())) < 100_000
 
 
 def test_a_memory_without_turns_says_nothing():

@@ -6,12 +6,15 @@ import hashlib
 import click
 import pytest
 
+from perdure.access import Authenticator, issue_key
 from perdure.api import Options, byte_ranges
 from perdure.assets import LARGEST_PREVIEW, Asset, Source, StoredAsset, find_asset, reading
 from perdure.blobs import BlobDamaged
 from perdure.cli.assets import _choose
+from perdure.engine import Engine
 from perdure.outcomes import Failure
-from tests.api.helpers import bearer, serving
+from perdure.service.tenancy import archive_of
+from tests.api.helpers import bearer, mounted, serving
 from tests.attack.marks import attack
 from tests.engine.helpers import DEADLINE
 
@@ -42,6 +45,29 @@ async def test_a_promoted_asset_has_the_size_of_its_content(tmp_path, size):
         async with asyncio.timeout(DEADLINE):
             answer = await server.get("/assets/x.txt/content")
         assert (answer.status_code, answer.content) == (200, CONTENT)
+
+
+@attack("X19", "a key that may write files and read no runs keeps what a run gave as a file")
+async def test_who_reads_no_runs_promotes_nothing_of_them(tmp_path):
+    engine = await Engine.open(f"sqlite:///{tmp_path / 'perdure.db'}")
+    try:
+        await engine.hold()
+        archive = archive_of(engine)
+
+        async def key(*scopes):
+            about = {"tenant": "acme", "name": "ci", "roles": ("operator", "author"), "scopes": scopes, "by": "setup"}
+            made = await issue_key(archive, engine.clock, **about)
+            return {"Authorization": f"Bearer {made.text}"}
+
+        files = ("blobs:read", "blobs:write")
+        async with mounted(engine, authenticator=Authenticator(archive, engine.clock, keys=True)) as server:
+            server.client.headers.update(await key())
+            asked = {"run_id": await given(server, len(CONTENT)), "node": "a"}
+            refused = await server.post("/assets", asked, headers=await key(*files))
+            assert (refused.status_code, "runs:read" in refused.text) == (403, True)
+            assert (await server.post("/assets", asked, headers=await key(*files, "runs:read"))).status_code == 201
+    finally:
+        await asyncio.wait_for(engine.close(0.5), DEADLINE)
 
 
 @attack("S20", "a node that says of megabytes that they are the preview of its asset")

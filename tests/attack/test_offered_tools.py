@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -11,6 +14,7 @@ import pytest
 from perdure import llms
 from perdure.agents.what_if.recordings import Asked, Recording
 from perdure.api import Options
+from perdure.api.routes.mcp import MOST_FOLLOWED
 from perdure.llms.port import Message, Prefix, Request, Text
 from perdure.llms.scripted.scripted_server import serving as serving_models
 from perdure.model.definition import HEAVIEST_TOOL, LARGEST_TOOL
@@ -19,13 +23,15 @@ from tests.api.helpers import API, bearer, serving
 from tests.attack.helpers import until_some
 from tests.attack.marks import attack
 from tests.attack.watchdog import watching
-from tests.engine.helpers import events, finish, running, task, transform, workflow
+from tests.engine.helpers import DEADLINE, events, finish, running, task, transform, workflow
 from tests.llms.helpers import models_at
+from tests.waiting import until_true
 
 pytestmark = pytest.mark.slow
 ASK = {"name": "asks", "nodes": [{"id": "ask", "type": "human", "config": {"title": "Shall it?"}}]}
 EXPOSED = {"expose": {"tool": True, "mcp": True}, "nodes": [transform("a", 1)]}
 BOB = bearer("bob", "approver")
+NOW = "2026-07-28"
 
 
 async def call(server: Any, method: str, params: dict[str, Any], headers: dict[str, str]) -> Any:
@@ -87,6 +93,48 @@ async def test_a_list_of_tools_is_small_and_holds_up_nobody(tmp_path):
                     answer = await server.client.post("/mcp", json=message, headers=headers)
             assert answer.status_code == 200
             assert len(answer.content) <= 64 * (LARGEST_TOOL + 1024)
+
+
+@attack("S14", "streams that each follow as many runs as one may")
+async def test_runs_that_mcp_clients_follow_are_asked_about_together(tmp_path, monkeypatch):
+    """Each run of each stream was a question of its own, twice a second: a viewer had a server do thousands of them."""
+    waits = {**ASK, "expose": {"mcp": True}}
+    ann = bearer("ann")
+    async with serving(tmp_path, options=Options(mcp=True), tokens=True, real=True) as server:
+        await server.ok("/workflows", waits, headers=ann)
+        runs = [(await server.ok("/runs", {"workflow": "asks"}, headers=ann))["run_id"] for _ in range(MOST_FOLLOWED)]
+        for _ in runs:
+            await until_some(server, f"/approvals?run_id={runs[-1]}", ann)
+        journal, asked = server.engine.journal, Counter[str]()
+
+        def counted(name: str) -> None:
+            real = getattr(type(journal), name)
+
+            async def count(self: Any, *given: Any, **more: Any) -> Any:
+                asked[name] += 1
+                return await real(self, *given, **more)
+
+            monkeypatch.setattr(type(journal), name, count)
+
+        params = {
+            "notifications": {"resourceSubscriptions": [f"perdure://runs/{run}" for run in runs]},
+            "_meta": {"io.modelcontextprotocol/protocolVersion": NOW, "io.modelcontextprotocol/clientCapabilities": {}},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+        headers = {**bearer("vic", "viewer"), "MCP-Protocol-Version": NOW, "Mcp-Method": "subscriptions/listen"}
+        asking = server.client.stream("POST", "/mcp", json=message, headers=headers)
+        async with asking as stream, aclosing(stream.aiter_lines()) as lines:
+            assert "event: message" in await anext(lines)
+            counted("find_run")
+            counted("find_seqs")
+            await until_true(lambda: asyncio.sleep(0, asked["find_seqs"] >= 10), "it looks again and again")
+            quiet = asked["find_run"]
+            assert quiet <= MOST_FOLLOWED  # each once, at the beginning
+            await server.ok(f"/runs/{runs[3]}/cancel", {}, headers=ann)
+            async with asyncio.timeout(DEADLINE):
+                async for line in lines:
+                    if runs[3] in line and "updated" in line:
+                        break
 
 
 def forged(prompt: str) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from perdure.clock import Clock
@@ -134,11 +134,11 @@ class Feed:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _subscribed(self, run_id: str) -> Iterator[asyncio.Event]:
+    def _subscribed(self, run_id: str, news: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
         topic = self._topics.get(run_id)
         if topic is None:
             topic = self._topics[run_id] = _Topic(heard=self._decides(run_id))
-        news = asyncio.Event()
+        news = asyncio.Event() if news is None else news
         topic.readers.add(news)
         self._wanted.set()
         if not self._looks:
@@ -178,6 +178,22 @@ class Feed:
                     return
                 if idle_seconds is None:
                     await news.wait()
+                elif not await wait_at_most(self._clock, idle_seconds, news.wait):
+                    yield []
+
+    async def changes(self, seen: Mapping[str, int], *, idle_seconds: float) -> AsyncGenerator[list[str], None]:
+        """Those of several runs of which there is more than the caller has `seen`, or which are gone: one question for all of them, and
+        only when there is news. An empty list when there was none for so long. It ends with the feed, or when nothing is followed any
+        more: the caller says so in `seen`."""
+        news = asyncio.Event()
+        with ExitStack() as followed:
+            for run_id in seen:
+                followed.enter_context(self._subscribed(run_id, news))
+            while seen and not self._over:
+                news.clear()
+                seqs = await self._journal.find_seqs(list(seen))
+                if found := [run_id for run_id in seen if seqs.get(run_id) != seen[run_id]]:
+                    yield found
                 elif not await wait_at_most(self._clock, idle_seconds, news.wait):
                     yield []
 

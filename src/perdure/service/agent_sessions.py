@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from perdure.access import Permission
-from perdure.agents.left_behind import session_name
+from perdure.agents.left_behind import session_name, short
 from perdure.errors import NotFound
 from perdure.journal import AgentEntry
 from perdure.runtime.coordinator.agent_memory import read_body
@@ -78,16 +79,21 @@ class AgentSessions:
     async def _turn(self, entry: AgentEntry) -> View:
         body = await read_body(self._tenancy.engine.contents, entry)
         about = {"run_id": entry.run_id, "at": entry.at, "owner": entry.owner}
-        return {**about, **{name: body.get(name, "") for name in ("asked", "said", "label", "summary")}}
+        return {**about, **_texts(body, "asked", "said", "label", "summary")}
 
     async def _note(self, entry: AgentEntry) -> View:
         body = await read_body(self._tenancy.engine.contents, entry)
         about = {"run_id": entry.run_id, "at": entry.at}
-        return {**about, **{name: body.get(name, "") for name in ("key", "text", "label")}}
+        return {**about, **_texts(body, "key", "text", "label")}
 
     @staticmethod
     def _missing(workflow: str, node: str, key: str) -> NotFound:
         return NotFound(f"there is no session {key[:80]!r} of {workflow[:80]}/{node[:80]}")
+
+
+def _texts(body: Mapping[str, Any], *names: str) -> dict[str, str]:
+    """What an agent left under these names, as long as it may be: a worker that lies leaves anything."""
+    return {name: short(str(body.get(name, ""))) for name in names}
 
 
 def _named(name: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from perdure.agents.tool_registry import read_registry
 from perdure.agents.tool_search import search_tools
 from perdure.errors import NotFound, Refused
 from perdure.journal import AgentEntry
+from perdure.model.definition import LARGEST_TOOL
 from perdure.runtime.coordinator.agent_memory import read_body
 from perdure.service.views import View
 from perdure.threads import aside
@@ -122,6 +123,8 @@ class Tools:
             except msgspec.ValidationError:  # what a worker left that lies is no tool, and hides no other
                 continue
             tool = make_tool(uses)
+            if len(msgspec.json.encode(tool)) > LARGEST_TOOL:  # it would not be exposed as a workflow either
+                continue
             tool["origins"] = _origins(tool["steps"])
             counts = {
                 "runs": len({entry.run_id for entry in entries}),

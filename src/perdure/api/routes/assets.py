@@ -70,7 +70,8 @@ async def list_assets(call: Call, query: ListAssets) -> Any:
 
 @routes.post("/assets", WRITE, s.AssetVersion, status=201)
 async def promote(call: Call, body: Promote) -> Any:
-    """Keep an asset that a node gave as the next version of a name: it outlives the run."""
+    """Keep an asset that a node gave as the next version of a name: it outlives the run. This also needs the permission `runs:read`."""
+    call.principal.require(Permission.RUNS_READ)
     return await call.service.assets.promote(
         body.run_id, body.node, name=body.name, pointer=body.pointer, visit=body.visit, item=body.item
     )

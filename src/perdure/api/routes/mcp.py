@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from importlib import metadata
 from typing import Any
 
@@ -247,23 +248,31 @@ async def _tell_news(call: Call, message: m.Message, followed: dict[str, int]) -
     yield m.frame(
         m.notification("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
     )
-    clock, silent = call.site.engine.clock, 0.0
-    while followed:
-        for uri, seen in list(followed.items()):
-            record = await call.service.tenancy.find_run(_run_id(uri))
-            over = record is None or record.row.ended_at is not None
-            followed[uri] = seen if record is None else record.seq
-            if (
-                over or followed[uri] > seen
-            ):  # of one that has ended always: it may have done so before the client listened
-                silent = 0.0
-                yield m.frame(m.notification("notifications/resources/updated", {"uri": uri, "_meta": meta}))
-            if over:
-                del followed[uri]
-        if followed:
-            await clock.sleep(LOOK_SECONDS)
+    engine, silent = call.site.engine, 0.0
+    uris = {_run_id(uri): uri for uri in followed}
+    seen = {run_id: followed[uri] for run_id, uri in uris.items()}
+    changed = list(seen)  # they may have gone on before the client listened
+    async with aclosing(engine.feed.changes(seen, idle_seconds=LOOK_SECONDS)) as looks:
+        while seen:
+            for run_id in changed:
+                record = await call.service.tenancy.find_run(run_id)
+                before, seen[run_id] = seen[run_id], 0 if record is None else record.seq
+                over = record is None or record.row.ended_at is not None
+                if over or seen[run_id] > before:  # of one that has ended always
+                    silent = 0.0
+                    about = {"uri": uris[run_id], "_meta": meta}
+                    yield m.frame(m.notification("notifications/resources/updated", about))
+                if over:
+                    del seen[run_id]
+            if not seen:
+                break
+            if changed:
+                await engine.clock.sleep(LOOK_SECONDS)
             silent += LOOK_SECONDS
-        if silent >= ALIVE_SECONDS:
-            silent = 0.0
-            yield b": still here\n\n"
+            if silent >= ALIVE_SECONDS:
+                silent = 0.0
+                yield b": still here\n\n"
+            if (more := await anext(looks, None)) is None:
+                return  # the server ends, and the runs have not
+            changed = more
     yield m.frame(m.answer(message, {"_meta": meta}))
