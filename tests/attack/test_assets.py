@@ -54,9 +54,16 @@ async def test_who_reads_no_runs_promotes_nothing_of_them(tmp_path):
         await engine.hold()
         archive = archive_of(engine)
 
-        async def key(*scopes):
-            about = {"tenant": "acme", "name": "ci", "roles": ("operator", "author"), "scopes": scopes, "by": "setup"}
-            made = await issue_key(archive, engine.clock, **about)
+        async def key(*scopes: str) -> dict[str, str]:
+            made = await issue_key(
+                archive,
+                engine.clock,
+                tenant="acme",
+                name="ci",
+                roles=("operator", "author"),
+                scopes=scopes,
+                by="setup",
+            )
             return {"Authorization": f"Bearer {made.text}"}
 
         files = ("blobs:read", "blobs:write")

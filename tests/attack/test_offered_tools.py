@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -123,7 +124,7 @@ async def test_runs_that_mcp_clients_follow_are_asked_about_together(tmp_path, m
         message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
         headers = {**bearer("vic", "viewer"), "MCP-Protocol-Version": NOW, "Mcp-Method": "subscriptions/listen"}
         asking = server.client.stream("POST", "/mcp", json=message, headers=headers)
-        async with asking as stream, aclosing(stream.aiter_lines()) as lines:
+        async with asking as stream, aclosing(cast("AsyncGenerator[str, None]", stream.aiter_lines())) as lines:
             assert "event: message" in await anext(lines)
             counted("find_run")
             counted("find_seqs")
