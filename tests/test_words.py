@@ -303,20 +303,24 @@ LEANS = re.compile(
 """How a docstring begins that continues the name of what it describes, or of what stands before it."""
 
 
-def prose() -> Iterator[tuple[str, str, bool]]:
-    """(where, text, whether it is the docstring of a function or a class), of comments and docstrings."""
+DANGLES = re.compile(r"(\.\.\.|(Of|Those|Theirs|That|It|Its|Whose|So many|So much|So long)\b)|.*\.\.\.\s*$", re.DOTALL)
+"""How a docstring begins or ends that is half a sentence; of a field too, which people read in the OpenAPI document."""
+
+
+def prose() -> Iterator[tuple[str, str, str]]:
+    """(where, text, kind): a `comment`, the docstring of a function or a class (`own`), or that of a field or a module (`other`)."""
     for path in sorted(SOURCE.rglob("*.py")):
         where, text = path.relative_to(SOURCE).as_posix(), path.read_text()
         for number, line in enumerate(text.splitlines(), 1):
             _, mark, comment = line.partition("# ")
             if mark:
-                yield f"{where}:{number}", comment, False
+                yield f"{where}:{number}", comment, "comment"
         for node in ast.walk(ast.parse(text)):
             for child in () if isinstance(node, ast.Lambda | ast.IfExp) else getattr(node, "body", ()):
                 match child:
                     case ast.Expr(value=ast.Constant(value=str(said))):
                         is_first = isinstance(node, Function | ast.ClassDef) and node.body[0] is child
-                        yield f"{where}:{child.lineno}", said, is_first
+                        yield f"{where}:{child.lineno}", said, "own" if is_first else "other"
 
 
 def messages() -> Iterator[tuple[str, str]]:
@@ -340,4 +344,8 @@ def test_a_message_names_the_role():
 
 
 def test_a_docstring_stands_without_its_identifier():
-    assert [f"{where} {text[:60]}" for where, text, is_first in prose() if is_first and LEANS.match(text)] == []
+    assert [f"{where} {text[:60]}" for where, text, kind in prose() if kind == "own" and LEANS.match(text)] == []
+
+
+def test_no_docstring_is_half_a_sentence():
+    assert [f"{where} {text[:60]}" for where, text, kind in prose() if kind != "comment" and DANGLES.match(text)] == []

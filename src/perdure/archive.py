@@ -473,7 +473,7 @@ class Archive(AgentEntries, BudgetKeeper, Protocol):
         ...
 
     async def find_asset(self, tenant: str, name: str, version: int | None = None) -> AssetRow | None:
-        """That version, without one the newest that was not deleted."""
+        """Find a version of an asset; without a number, the newest that was not deleted."""
         ...
 
     async def list_assets(
@@ -483,7 +483,7 @@ class Archive(AgentEntries, BudgetKeeper, Protocol):
         ...
 
     async def list_all_assets(self, *, limit: int = 100, cursor: str | None = None) -> Page[AssetRow]:
-        """Those of all tenants, for what looks after blobs."""
+        """The assets of all tenants, for the collection of garbage."""
         ...
 
     async def measure_assets(self, tenant: str) -> int:

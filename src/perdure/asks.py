@@ -65,7 +65,7 @@ class Child(msgspec.Struct, frozen=True):
     """Run another workflow. The answer has its final `state`, its `output`, and the `error` of one that failed."""
 
     workflow: Any
-    """Its name, with `@version` if it is to be a certain one; or the workflow."""
+    """The name of the workflow, with `@version` for a certain version; or the workflow itself."""
     inputs: Any = None
     budget: Any = None
     """What it may use: a mapping with `usd`, `tokens`, `calls`; all that is left to its parent, if that has a budget."""

@@ -184,7 +184,7 @@ class Asset:
         return on_loop() if _is_on_loop() else in_thread()
 
     def part(self, first: int, count: int) -> bytes:
-        """So many bytes from one on. In a thread."""
+        """Read `count` bytes from `first` on. For threads."""
         if self.stored is not None:
             return self._get_source().part_in_thread(self.stored.ref, first, count)
         if isinstance(self._data, os.PathLike):

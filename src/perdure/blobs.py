@@ -95,7 +95,7 @@ class BlobStore(Protocol):
     async def get(self, tenant: str, ref: str) -> bytes: ...
 
     async def part(self, tenant: str, ref: str, first: int, count: int) -> bytes:
-        """So many bytes of the content from one on, fewer at its end, and no others are read; unlike `get`, not checked against the
+        """Read `count` bytes from `first` on, fewer at the end of the content, and no others; unlike `get`, they are not checked against the
         hash."""
         ...
 

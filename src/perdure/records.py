@@ -82,7 +82,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened and has a topic: an event that was sent, or the end of a run."""
 
     position: int = 0
-    """Its place among all of them, given when it is kept. A reader that has got to a position has missed none below it."""
+    """The place of the event among all, given when it is kept. A reader that has got to a position has missed none below it."""
     tenant: str = "default"
     topic: str
     key: str = ""
@@ -138,7 +138,7 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True):
     space: Literal["session", "note", "shape", "tool", "mcp"]
     """A turn of a session, a note that an agent made there, a pipeline that it ran, a tool of the registry, a tool of MCP clients."""
     name: str
-    """Of the session, of the pipeline's shape, of the tool."""
+    """The name of the session, of the pipeline's shape, or of the tool."""
     place: str
     """Unique under its name. Places sort as they came."""
     owner: str = ""
@@ -180,7 +180,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """Only what has this key; empty: everything."""
     run_id: str
     place: str
-    """Its name, which no other has: a run that goes on as another leaves its place to that."""
+    """The name of the subscription, which no other has: a run that goes on as another leaves its place to that one."""
     since: int = 0
     """The position behind which it reads."""
     since_at: float | None = None

@@ -19,9 +19,9 @@ from perdure.nodes.search import make_query
 from perdure.outcomes import Failure
 
 MOST_TURNS = 20
-"""A session with more turns since its last summary is summed up; ..."""
+"""A session with more turns than this since its last summary is summed up."""
 KEPT_TURNS = 8
-"""... and so many stay as they were said."""
+"""How many of the newest turns a summary leaves as they were said."""
 RECALLED = 5
 SUMMARY_STEP = "summary"
 _SUM_UP = (
@@ -37,9 +37,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     said: str
     label: str
     summary: str = ""
-    """What was before it, where that was summed up then; ..."""
+    """The summary of earlier turns that was made with this turn; empty if none was."""
     through: str = ""
-    """... up to this place; ..."""
+    """The last turn that the summary covers."""
     summary_label: str = ""
     place: str = ""
 
@@ -63,7 +63,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def label(self) -> Label:
-        """Of what the agent is told of it."""
+        """The label of what the agent is told of the session."""
         told = [read_label(one.label) for one in self.turns]
         return join([*told, read_label(self.summary_label)] if self.summary else told)
 

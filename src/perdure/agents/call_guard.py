@@ -40,7 +40,7 @@ class Wish(msgspec.Struct, frozen=True):
     tool: Tool
     arguments: dict[str, Any]
     label: Label
-    """Of the transcript, and of everything that the arguments refer to."""
+    """The label of the transcript and of everything that the arguments refer to."""
     agent: str = ""
     to: str = ""
     """Where the agent wants the run to go on; empty for a call."""

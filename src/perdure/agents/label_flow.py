@@ -18,7 +18,7 @@ from perdure.model.labels import PRIVATE, TRUSTED, UNTRUSTED, USER, Label, join,
 from perdure.nodes.registry import Registry
 
 STRANGE = Label("untrusted", "private")
-"""Of what nothing is known."""
+"""The label of a value of which nothing is known."""
 _BY_CONFIG = frozenset({"agent", "classifier", "llm"})
 """Types that read what their config names, and no outputs beside that."""
 _BRINGS: dict[str, Label] = {
@@ -49,7 +49,7 @@ class Flow(msgspec.Struct, frozen=True):
     """The labels of a workflow, by node."""
 
     reads: dict[str, Label]
-    """Of what the config of a node is made of."""
+    """The labels of what the config of each node is made of."""
     items: dict[str, Label]
     """The same of what a map does for each item."""
     gives: dict[str, Label]
@@ -155,7 +155,7 @@ class Reach(msgspec.Struct, frozen=True):
 
     agent: str
     label: Label
-    """Of all that it can have read."""
+    """The label of all that the node can have read."""
     sources: dict[str, Label]
     sinks: dict[str, str]
     """The effects of tools that write or send."""

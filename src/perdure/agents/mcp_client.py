@@ -29,7 +29,8 @@ LONGEST_DESCRIPTION = 1_000
 LARGEST_SCHEMA = 64 * 1024
 LARGEST_ANSWER = 8 * 1024 * 1024
 HEAVIEST_ANSWER = 50_000
-"""Of one message, by `perdure.weight`: the SDK takes ten times as long for a part as we do, on the event loop. It is some 5,000 rows."""
+"""The most that one message may weigh (`perdure.weight`), some 5,000 rows: the SDK reads it on the event loop, and takes ten times
+as long as we do."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 

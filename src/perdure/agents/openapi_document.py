@@ -65,7 +65,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str
     parameters: tuple[Parameter, ...]
     schema: dict[str, Any]
-    """Of `{params, body}`."""
+    """The JSON Schema of a call: `{params, body}`."""
     effect: Effect
     body: Literal["", "json", "form"] = ""
 

@@ -32,9 +32,9 @@ ASK_HUMAN, DELEGATE, PIPELINE, READ_HANDLE = "ask_human", "delegate_to_agent", "
 SEARCH, USE, OPENAPI = "search_tools", "use_tool", "openapi_action"
 REMEMBER, RECALL = "remember", "recall"
 OWN = (ASK_HUMAN, DELEGATE, PIPELINE, PATCH, SEARCH, OPENAPI, REMEMBER, RECALL)
-"""The tools that a config names; ..."""
+"""The tools that a config names."""
 BY_ITSELF = {"pipeline": READ_HANDLE, "promoted": READ_HANDLE, "search_tools": USE, "openapi": READ_HANDLE}
-"""... and those that come with them, by the kind."""
+"""The tools that come with others, by the kind of the other."""
 CODE = "code_interpreter"
 MOST_DELEGATIONS = {"turn": 8, "agent": 64}
 """How often an agent delegates, in one turn and in all."""

@@ -38,7 +38,7 @@ class Palette(msgspec.Struct, frozen=True):
     types: tuple[str, ...]
     max_nodes: int = NODES
     functions: tuple[str, ...] = ()
-    """Those of its tools."""
+    """The functions that are tools of the agent."""
     origins: tuple[str, ...] = ()
     """Where its own requests may go."""
     models: tuple[str, ...] = ()

@@ -41,7 +41,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     """The function, the workflow or the MCP server."""
     description: str = ""
     schema: dict[str, Any] = {}
-    """Of its arguments; empty: any."""
+    """The JSON Schema of the arguments; empty: any arguments."""
     effect: Effect = "read"
     returns: Label = USER
     """The label of what it gives."""
@@ -61,7 +61,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     hidden: bool = False
     """Whether the model is not told of it until it searches."""
     apis: tuple[Api, ...] = ()
-    """Whose operations it may call."""
+    """The APIs whose operations the tool may call."""
     profiles: tuple[str, ...] = ()
     remote: tuple[str, ...] = ()
     """What its MCP server calls it; before that is asked, which of its tools are meant."""
@@ -70,7 +70,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     palette: Palette | None = None
     """What it may add to the run."""
     steps: tuple[dict[str, Any], ...] = ()
-    """Of a pipeline of the registry, with `{$param: name}` where arguments go."""
+    """The steps, if the tool is a pipeline of the registry, with `{$param: name}` where arguments go."""
     allow: tuple[str, ...] = ()
     """Which tools of the registry are found besides those of the agent."""
 

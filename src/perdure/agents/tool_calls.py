@@ -51,12 +51,12 @@ from perdure.spending import Usage
 from perdure.threads import aside
 
 Policies = tuple[Sequence[Policy], Sequence[Policy]]
-"""Those of the operator, and those of the workflow."""
+"""The policies of the operator, and those of the workflow."""
 LARGEST_ARGUMENTS = 64 * 1024
 MOST_SHAPES = 20
 """How many pipelines of one agent are looked at to become tools."""
 _GROUP = LARGEST_ASKS // 2
-"""So many bytes are asked for at once; of more, the others when these are answered."""
+"""How many bytes of calls are asked for at once; the others follow when these are answered."""
 _SAID = 1_000
 _LINK = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://\S+|\bwww\.\S+")
 
@@ -85,7 +85,7 @@ class ToolCalls:
         self._places = asyncio.Semaphore(plan.parallel)
         self._has_handles = any(tool.kind == "read_handle" for tool in plan.tools)
         self.notes: dict[str, Note] = {}
-        """Those that were made, by the call."""
+        """The notes that were made, by call."""
         self.shapes: dict[str, Use] = {}
         """The pipelines that were run, by their shape."""
 

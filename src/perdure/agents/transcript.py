@@ -70,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: tuple[Tool, ...] = ()
     routes: tuple[str, ...] = ()
     label: Label = Label()
-    """Of what the prompt was made of, and what describes the tools."""
+    """The label of what the prompt and the descriptions of the tools were made of."""
     told_by: tuple[str, ...] = ()
     """What strangers could have written of that, beside the prompt."""
     earlier: int = 0
@@ -80,9 +80,9 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     turn: EarlierTurn = EarlierTurn("", "", "")
     """What its session will know of it, but for what it says."""
     notes: tuple[Note, ...] = ()
-    """Those of its session, the newest first."""
+    """The notes of the session, newest first."""
     letters: tuple[Letter, ...] = ()
-    """Of a what-if: what people said in the run that is looked at."""
+    """In a what-if, what people said in the recorded run."""
     approvals: dict[str, Any] = {}
     policies: tuple[Policy, ...] = ()
     """Those of the workflow; the operator's are read when they are needed."""
@@ -130,7 +130,7 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     failed: bool = False
     label: Label = TRUSTED
-    """Of what it gave."""
+    """The label of the result."""
     denied: bool = False
     routes: tuple[str, ...] = ()
     """Where the agent may let the run go on since then: nodes that it has added after itself."""
@@ -348,7 +348,7 @@ class Turn(msgspec.Struct, frozen=True):
     number: int
     step: str
     label: Label
-    """Of the transcript when the model was asked."""
+    """The label of the transcript when the model was asked."""
     kept: dict[str, Any]
     guard: list[dict[str, Any]]
     made: list[Made | None]

@@ -24,7 +24,7 @@ SINGLE = ("2026-07-28",)
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
 HEADER_MISMATCH, WRONG_VERSION = -32020, -32022
 _STATUS = {NO_METHOD: 404}
-"""Of refusals since 2026-07-28; 400 of all others."""
+"""The HTTP status of a refusal, since version 2026-07-28; all other refusals have 400."""
 _META = "io.modelcontextprotocol/"
 SUBSCRIPTION = f"{_META}subscriptionId"
 _NAMED = {
@@ -50,7 +50,7 @@ class Message(msgspec.Struct, frozen=True):
     params: Mapping[str, Any]
     version: str
     extensions: frozenset[str] = frozenset()
-    """Those that the client knows."""
+    """The extensions that the client knows."""
 
     @property
     def is_single(self) -> bool:

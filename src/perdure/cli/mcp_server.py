@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perdure.client import AsyncClient
 
 WAIT_SECONDS = 50.0
-"""So long a call waits for its run; most clients give up after a minute."""
+"""How long a call waits for its run; most clients give up after a minute."""
 LOOK = "get_run"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

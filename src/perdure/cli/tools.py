@@ -97,9 +97,9 @@ def retire(name: str, where: Where, as_json: bool) -> None:
 @where_options
 @json_option
 def pin(name: str, where: Where, as_json: bool) -> None:
-    """Of an MCP server: write the hashes of its tools into its file of pins. Read their descriptions first (perdure tools list SERVER): from
-    then on agents believe them, and tools that are described otherwise are not called. Of a workflow in the registry: keep agents to its
-    highest version, until it is pinned again."""
+    """Vouch for what NAME is now. If NAME is an MCP server, the hashes of its tools are written into its file of pins: from then on agents
+    believe their descriptions, so read those first (perdure tools list SERVER), and a tool that is described otherwise is not called. If NAME
+    is a workflow in the registry, agents stay with its highest version until it is pinned again."""
     from perdure.errors import SettingsInvalid
     from perdure.llms.mcp_rows import write_pins
 

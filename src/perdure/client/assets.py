@@ -49,7 +49,7 @@ class AssetsCalls:
 
     @operation
     def part(self, name: str, *, version: int | None = None, first: int = 0, count: int = 1024 * 1024) -> Call[bytes]:
-        """So many bytes of the content from one on."""
+        """Read `count` bytes of the content from `first` on."""
         return Call(
             method="GET",
             path=path_of("assets", name, "content"),

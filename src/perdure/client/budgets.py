@@ -19,7 +19,7 @@ class BudgetsCalls:
 
     @operation
     def get(self, scope: str) -> Call[v.Budget]:
-        """That of one scope."""
+        """The budget of one scope."""
         return get("budgets", scope)
 
     @operation

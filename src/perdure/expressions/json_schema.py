@@ -206,7 +206,7 @@ def find_misfits(
 
 
 def find_first_misfits(errors: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Of errors in an object, for each of its keys the first, with its place in the value that is there."""
+    """The first error of each key of an object, with its place in the value that is there."""
     known: set[str] = set()
     for error in errors:
         path = list(error.instance_path)

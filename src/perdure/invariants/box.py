@@ -27,7 +27,7 @@ class Box(msgspec.Struct, kw_only=True):
     scheduled: bool
     fates: dict[int, Fate] = {}
     items: dict[int, Item] = {}
-    """Those that wait or are parked."""
+    """The items that wait or are parked."""
     runs: dict[str, int] = {}
     """Every run id, and the last item that had it."""
     open: dict[str, Item] = {}
@@ -47,7 +47,7 @@ class Box(msgspec.Struct, kw_only=True):
     polled: tuple[tuple[int, ...], int] = ((), 0)
     """The last poll that brought something: its iteration and attempt."""
     inner: bool = False
-    """Its items are handed to activations of its node."""
+    """True for a trigger inside a run, whose items are handed to activations of its node."""
     contents: dict[int, Any] = {}
     """What such items hold that were not handed over yet."""
     outcomes: dict[tuple[int, ...], Any] = {}

@@ -35,7 +35,7 @@ class Child(NamedTuple):
     """The last generation that ended."""
     open: bool = True
     done: bool = False
-    """It completed, and was not rolled back."""
+    """True if the child completed and was not rolled back."""
 
 
 class Act(msgspec.Struct, kw_only=True):
@@ -54,7 +54,7 @@ class Act(msgspec.Struct, kw_only=True):
     lost: frozenset[Key] = frozenset()
     """The joins it lost to, itself or by what is before it: that it did not run does not skip them, in no generation (rule 7)."""
     unlet: bool = False
-    """Its join failed, and what became of it went by its policy for failures: it was never to run."""
+    """True if the join failed and the policy for failures decided what became of the node, which never ran."""
     edges: dict[str, str] = {}
     tokens: int = 0
     hop: int = 0
@@ -88,7 +88,7 @@ class Act(msgspec.Struct, kw_only=True):
     brood: dict[str, Child] = {}
     """The children of its asks, by id. Never changed in place."""
     planned: bool = False
-    """It was to be compensated: when it is done again, so are its steps."""
+    """True if it was to be compensated: when it is done again, so are its steps."""
     rejected: bool = False
     """People were asked here, and the decision is a no, possibly by timeout."""
     for_loop: bool = False
@@ -126,7 +126,7 @@ class Act(msgspec.Struct, kw_only=True):
     stream: str = ""
     """Whether that is open, or how it was closed."""
     led: bool = False
-    """Its stream edges have resolved by it."""
+    """True if the stream edges have resolved by this activation."""
     void: int = 0
     """The last attempt whose edition, own or read, is over."""
     ran: int = 0
@@ -155,7 +155,7 @@ class Loop(msgspec.Struct, kw_only=True):
     status: str = "open"
     cause: Key | None = None
     failed: bool = False
-    """It ended because its looping node failed, and not in another way."""
+    """True if the loop ended because its looping node failed, and for no other reason."""
     again: bool = False
     """A new generation reopened it: its exits resolve once more, also for those who keep an outcome and do not hear them."""
     members: dict[Key, None] = {}
@@ -244,9 +244,9 @@ class Model:
         self.patching = ("", "")
         """The node that has patched its run in the event before, and the ask that this was."""
         self.covered: set[Key] = set()
-        """Those of which pieces were kept in this append, and no checkpoint yet."""
+        """The activations of whose streams this append has kept pieces, and has no checkpoint yet."""
         self.breaking: set[Key] = set()
-        """Those whose own stream was made of an edition that was closed in this append."""
+        """The activations whose own stream was made of an edition that this append has closed."""
         self.found: list[Violation] = []
 
     def blame(self, invariant: str, message: str) -> None:

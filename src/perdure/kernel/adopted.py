@@ -22,7 +22,7 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     previous: bool = False
     """The looping node's outcome in the iteration before the first one here (`loop.previous`)."""
     flow: Flow | None = None
-    """Its stream, which has ended."""
+    """The stream of the node, which has ended."""
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):

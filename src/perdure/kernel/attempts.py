@@ -32,7 +32,7 @@ MOST_KEPT = 16 * 1024 * 1024
 """What the results of all steps of an activation may take in the journal, blobs counting as references: the next
 attempt is given all of them."""
 FREE_CHECKPOINTS = 100
-"""So many checkpoints of an attempt, each of which takes the place of the one before, count nothing unless they are
+"""How many checkpoints of an attempt, each of which takes the place of the one before, count nothing unless they are
 large (rule 31)."""
 
 

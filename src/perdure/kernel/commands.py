@@ -88,7 +88,7 @@ class Checkpoint(NodeCommand, frozen=True, kw_only=True):
     """What the step used. None, for a step that something is reserved for: all of that (rule 83)."""
     cursors: dict[str, tuple[int, ...]] | None = None
     kept: tuple[tuple[int, Part], ...] = ()
-    """Of a stream that goes on from its checkpoints: the pieces that this one covers, each with the number behind which it begins."""
+    """The pieces that this checkpoint covers of a stream that goes on from its checkpoints, each with the number behind which it begins."""
 
 
 class OpenStream(NodeCommand, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ class Complete(NodeCommand, frozen=True, kw_only=True):
     renews: bool = False
     """The run is to go on as a new one, whose inputs are the output if there is one (rule 15)."""
     ended: tuple[PortEnd, ...] = ()
-    """Of a handler that yielded: what came out of each port; and the pieces that the journal does not know yet."""
+    """What came out of each port of a handler that yielded, with the pieces that the journal does not know yet."""
     parts: tuple[Part, ...] = ()
     writer: str = ""
 
@@ -198,7 +198,7 @@ class HearEvent(NodeCommand, frozen=True, kw_only=True):
 
     position: int
     event: str = ""
-    """Its id; empty: none was found."""
+    """The id of the event; empty: none was found."""
     output: Any = None
     output_ref: str | None = None
     size: int = 0
@@ -368,7 +368,7 @@ class Register(MailboxCommand, frozen=True, kw_only=True):
     cursor: str = ""
     """The last that has happened, which a topic is read behind from now on, if it is a new one for the trigger."""
     inner: bool = False
-    """Its items are handed to activations of the node; they start no runs (rule 54)."""
+    """True for a trigger inside a run: its items start no runs, they are handed to activations of the node (rule 54)."""
 
 
 class Await(NodeCommand, frozen=True, kw_only=True):

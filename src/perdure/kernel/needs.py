@@ -42,7 +42,7 @@ class TargetAsked(msgspec.Struct, frozen=True, kw_only=True):
     spec: Any
     item: Any
     items: tuple[Any, ...] = ()
-    """Those of a window, of which `item` is the last."""
+    """The items of a window, of which `item` is the last."""
     last_success: float | None = None
     """The latest moment whose run has completed (rule 57)."""
 

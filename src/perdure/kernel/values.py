@@ -64,9 +64,9 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     given: Any = None
     """What `match` compares with."""
     since: int = 0
-    """The position behind which events count, and ..."""
+    """The position behind which events count."""
     since_at: float | None = None
-    """... from when on; None, until the wait is decided on: from the beginning of the run."""
+    """The time from which on events count; None until the wait is decided on: from the beginning of the run."""
 
 
 class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,7 +131,7 @@ class Asked(msgspec.Struct, kw_only=True, omit_defaults=True):
     signal: str = ""
     until: float | None = None
     open: bool = True
-    """It waits for its answer. What ends the activation closes it unanswered."""
+    """True while the ask waits for its answer. What ends the activation closes it unanswered."""
     times: int = 1
     """How often something was asked for under this name."""
     operations: Any = None

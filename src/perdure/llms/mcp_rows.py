@@ -51,7 +51,7 @@ class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def label(self) -> Label:
-        """Of what its tools give."""
+        """The label of what the tools of the server give."""
         strange = Label("untrusted", "private" if self.auth is not None or self.secrets else "public")
         return read_words(self.returns or (), strange)
 

@@ -182,7 +182,7 @@ class Models(msgspec.Struct, frozen=True):
         return found if found is not None and (tenant is None or _has(found, tenant)) else None
 
     def find_owner_of(self, secret: str) -> str | None:
-        """Whose key a secret is, by the operator's file; None: it is a secret like any other. Of vendors that the file does
+        """The provider whose key a secret is, by the operator's file; None: it is a secret like any other. Of vendors that the file does
         not name, keys are secrets of the tenant: workflows may have used them before there was a file."""
         used = {row.provider for row in self.models.values()}
         for name, provider in self.providers.items():

@@ -52,7 +52,7 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking", tag_field="kind", om
 
     opaque: Any
     provider: str = ""
-    """Whose it is; no other provider gets it. Empty in an answer that has just come."""
+    """The provider it is of; no other gets it. Empty in an answer that has just come."""
 
 
 Part = Text | Image | Call | Result | Thinking

@@ -31,7 +31,7 @@ class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     type: Literal["bearer", "basic", "header"]
     secret: str
     name: str = ""
-    """Of the header, for `header`."""
+    """The name of the header, where `type` is `header`."""
     username: str = ""
 
     def headers(self, key: str) -> dict[str, str]:
@@ -94,7 +94,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def label(self) -> Label:
-        """Of what its calls give."""
+        """The label of what calls of the API give."""
         private = Label("untrusted", "private")
         return read_words(self.returns or (), private if self.auth else UNTRUSTED)
 

@@ -68,7 +68,7 @@ class _Kept:
 
 
 class SharedValues:
-    """Of one process, used on one loop."""
+    """The values that attempts of one process share; used on one event loop."""
 
     def __init__(self, clock: Clock, in_thread: InThread) -> None:
         self._clock = clock

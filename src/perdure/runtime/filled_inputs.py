@@ -19,9 +19,9 @@ from perdure.threads import aside
 IN_THE_LOOP = 500
 """The most values of inputs that are looked at on the loop, by a schema that is light: together they take some 20 ms."""
 _STEPS = 20_000
-"""What one look may cost of the budget of a decision; ..."""
+"""The most that one look may cost of the budget of a decision."""
 _LEAST = 400
-"""... and what it costs at least."""
+"""The least that one look costs."""
 
 
 class Filled(msgspec.Struct, frozen=True):

@@ -102,7 +102,7 @@ class Assets:
         return await self._keep(name, StoredAsset(kept, media_type, file_name, sum(sizes)), self._tenant)
 
     async def part(self, name: str, *, version: int | None = None, first: int = 0, count: int = 1024 * 1024) -> bytes:
-        """So many bytes of the content from one on, which are not checked against its hash."""
+        """Read `count` bytes of the content from `first` on, which are not checked against its hash."""
         row = await self._get(name, version)
         try:
             return await self._blobs.part(self._tenant, row.ref, first, min(count, LARGEST_PART))

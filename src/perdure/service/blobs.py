@@ -25,7 +25,7 @@ class Blobs:
             raise _missing(ref, error) from None
 
     async def part(self, ref: str, first: int, count: int) -> bytes:
-        """So many bytes of a blob from one on, which are not checked against its hash."""
+        """Read `count` bytes of a blob from `first` on, which are not checked against its hash."""
         try:
             return await self._contents.blobs.part(self._tenant, full_ref(ref), first, count)
         except (BlobMissing, InvalidBlobRef) as error:

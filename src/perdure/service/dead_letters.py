@@ -106,7 +106,7 @@ class DeadLetters:
         return page_view(page, lambda row: {**dead_letter_view(row), "workflow": origins[row.run_id]["workflow"]})
 
     async def _choose(self, which: _Filter, rows: Sequence[DeadLetterRow]) -> builtins.list[DeadLetterRow]:
-        """Those of the rows for which everything holds that the database did not look for."""
+        """The rows that also fit the part of the filter that the database cannot look for."""
         kept = [row for row in rows if which.fits(row)]
         if which.workflow is None:
             return kept

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from perdure.service.tenancy import Tenancy
 
 WAIT_SECONDS = 50.0
-"""So long a call waits for its run; most clients give up after a minute."""
+"""How long a call waits for its run; most clients give up after a minute."""
 MOST = 500
 """The most workflows, and the most runs, that are listed."""
 OWN = LOOK, APPROVALS, APPROVAL, DECIDE = "get_run", "list_approvals", "get_approval", "decide_approval"
 """Tools that are no workflows. A workflow of such a name is not offered."""
 _CUT = 16 * 1024
-"""So much of what approvers are shown; a console has all of it."""
+"""How much is said of what approvers are shown; a console has all of it."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Told(msgspec.Struct, frozen=True):
     problem: str = ""
     """What went wrong, in words: the model may mend it."""
     run_id: str = ""
-    """Of the run that it started or looked at."""
+    """The run that the call started or looked at."""
     goes_on: bool = False
 
     @classmethod

@@ -59,7 +59,7 @@ _NO_RUNS: View = {
 
 
 async def _approvals(tenancy: Tenancy) -> View:
-    """Those that the caller may decide, the next to expire first."""
+    """The approvals that the caller may decide, the next to expire first."""
     page = await Approvals(tenancy).list(state="pending", mine=True, limit=MOST_APPROVALS).first()
     items = sorted(page["items"], key=lambda one: one["expires_at"] or math.inf)
     return {"total": len(items), "capped": page["next_cursor"] is not None, "items": items[:FEW]}
@@ -170,7 +170,7 @@ def _quarantined(page: Page[RunRecord]) -> View:
 
 
 async def _deadlines(tenancy: Tenancy, page: Page[RunRecord], now: float) -> View:
-    """Those of the open runs that fail within the hour if they do not end, next first. Timers are asked for by run: those of
+    """The open runs that fail within the hour if they do not end, next first. Timers are asked for by run: those of
     other tenants would hide these, and tell how many there are (X18)."""
     records = {one.run_id: one for one in page.items}
     timers = await tenancy.engine.journal.list_due_timers(now + SOON_SECONDS, MOST_LOOKED_AT, runs=list(records))

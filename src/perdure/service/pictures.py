@@ -76,7 +76,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
     library: Library
     tenant: str
-    """Whose turn it is in the threads."""
+    """The tenant for which a place in the threads is taken."""
     ir: str
     """The hash of the definition."""
     format: Literal["json", "svg"] = "json"

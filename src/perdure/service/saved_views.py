@@ -79,7 +79,7 @@ class SavedViews:
         return _describe(gone)
 
     def _get_owner(self, shared: bool) -> str:
-        """Whose view is written. What everybody sees is changed by those who operate runs."""
+        """The owner of the view that is written. Only those who operate runs change what everybody sees."""
         if shared:
             self._tenancy.principal.require(Permission.RUNS_OPERATE)
         return SHARED if shared else self._owner

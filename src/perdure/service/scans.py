@@ -53,7 +53,7 @@ async def find_outlines(engine: Engine, run_ids: Sequence[str]) -> dict[str, Vie
 
 
 async def find_origins(engine: Engine, run_ids: Sequence[str]) -> dict[str, View]:
-    """Of which workflow and version each run is, and who started it; null where its first event cannot be read."""
+    """The workflow and version of each run, and who started it; null where its first event cannot be read."""
     origins: dict[str, View] = {}
     for first in range(0, len(run_ids), AT_ONCE):
         names = run_ids[first : first + AT_ONCE]

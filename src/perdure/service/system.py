@@ -85,7 +85,7 @@ class System:
         return {"items": items, "next_cursor": None}
 
     async def _find_own(self, runs: set[str]) -> set[str]:
-        """Those of the runs that the caller may read."""
+        """The runs that the caller may read."""
         if not self._principal.may(Permission.RUNS_READ):
             return set()
         found = set()

@@ -92,7 +92,7 @@ class Listings:
         return New(chosen, len(chosen) == MOST_ITEMS, last=last, in_order=True)
 
     def _settle(self, new: list[File]) -> list[File]:
-        """Those that have been the same for long enough."""
+        """The files that have not changed for long enough."""
         now, before = self._clock.monotonic(), self._first
         self._first = {}
         settled = []

@@ -30,7 +30,7 @@ class FolderSource(Source):
         self._listings = Listings(spec, clock)
         self._path = resolve_folder(spec.url, roots)
         self._handle = -1
-        """Of the folder, while it is polled: files are looked for in it and not by their paths."""
+        """The open folder, while it is polled: files are looked for in it and not by their paths."""
 
     def poll(self, cursor: str | None) -> Polled:
         try:

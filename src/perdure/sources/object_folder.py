@@ -24,7 +24,7 @@ PIECE = 4 * 1024 * 1024
 """How much of an object is asked for at a time."""
 _MOST_PAGES = 100_000
 _MOST_PARTS = 100_000
-"""Of the XML of one page, which has at most 1,000 objects."""
+"""How many parts the XML of one page may have; a page has at most 1,000 objects."""
 
 
 class Fetched(msgspec.Struct, frozen=True):

@@ -268,7 +268,8 @@ class Compiled:
         return at - wall.second + 60 if any(cron.matches(wall) for cron in self._excepted) else None
 
     def _start_of_free(self, at: int) -> int:
-        """Of an instant that is left out: an earlier one, or it, from which on up to it nothing is free."""
+        """The beginning of the stretch up to this instant in which no instant is free; the instant must be left out, and may be that
+        beginning."""
         wall = local(at, self.zone)
         if not self._is_free_day(wall):
             return at

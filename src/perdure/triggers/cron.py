@@ -27,7 +27,7 @@ _MINUTE = timedelta(minutes=1)
 _FAR_DAYS = 366
 _MOST_FAR = 10_000
 _far: dict[str, tuple[datetime, datetime | None]] = {}
-"""Of lines whose matches lie years apart: from where the next match was looked for last, and the match. A look whose budget ends with
+"""For lines whose matches lie years apart: from where the next match was looked for last, and the match. A look whose budget ends with
 the first lines of a schedule finds theirs again for nothing and gets on with the others; it would end there every time."""
 STEPS = 200  # of a `Budget`, for one moment
 _DAY_STEPS = 4  # and for each day that is passed without one

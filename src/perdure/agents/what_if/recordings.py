@@ -38,7 +38,7 @@ class Recording(msgspec.Struct, frozen=True, omit_defaults=True):
     repairs: int = 2
     min_confidence: float = 0.0
     otherwise: str | None = None
-    """Of a classifier: the label below that confidence."""
+    """For a classifier, the answer it gives below its confidence."""
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -55,9 +55,9 @@ class Conversation(NamedTuple):
     model: str
     """The model by its alias, as it answered last."""
     models: frozenset[tuple[str, str]]
-    """Those that answered, each with its provider, as that was asked for it."""
+    """The models that answered, each with its provider, under the names that were asked for."""
     label: Label
-    """Of all that they were told."""
+    """The label of all that the models were told."""
 
 
 def read_conversation(recording: Recording, steps: Mapping[str, Any], error: str | None) -> Conversation:

@@ -55,7 +55,7 @@ class WhatIfView:
     answers = None
     is_undoing = False
     last_checkpoint = None
-    """It is not tried again from where it went wrong: how it ends is its result."""
+    """A what-if does not go on after a failure: how it ended is its result."""
 
     def __init__(self, ctx: Any, node: str, models: Sequence[Found]) -> None:
         self._ctx = ctx

@@ -186,7 +186,7 @@ def _resource(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _STATES = {"completed": "completed", "failed": "completed", "cancelled": "cancelled"}
-"""Of tasks. A call of a workflow that failed has a result, which says so."""
+"""The states of tasks. A workflow that failed has a result that says so, so its task is completed."""
 
 
 def _status(view: Mapping[str, Any]) -> dict[str, Any]:

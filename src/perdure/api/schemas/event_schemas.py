@@ -10,7 +10,7 @@ class EventSent(View, frozen=True, kw_only=True):
     id: str
     key: str
     position: int
-    """Its place among everything that has happened: a later event has a higher one."""
+    """The place of the event among all events: a later one has a higher number."""
     duplicate: bool
     """An event of this name had the id before: nothing has happened."""
     listeners: int

@@ -117,7 +117,7 @@ class ParkedItems(View, frozen=True, kw_only=True):
 
     count: int
     error: Error
-    """That of the newest of them."""
+    """The error of the newest parked item."""
 
 
 class Node(View, frozen=True, kw_only=True):

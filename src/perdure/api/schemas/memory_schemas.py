@@ -22,14 +22,14 @@ class RegistryTool(View, frozen=True, kw_only=True):
     pinned: int | None
     """The version that agents are kept to."""
     steps: list[Any] | None
-    """Of a pipeline, with `{"$param": name}` where arguments go."""
+    """The steps of a pipeline, with `{"$param": name}` where arguments go; null for a workflow."""
     origins: list[str] | None
     """Where its requests go."""
     hash: str | None
     runs: int | None
-    """Of a candidate: in how many runs it was used, as far as they are counted; ..."""
+    """In how many runs agents ran the pipeline, as far as they are counted; null for a workflow."""
     principals: int | None
-    """... and by how many people's."""
+    """By how many people those runs were started; null for a workflow."""
     by: str | None
     """Who decided about it last."""
     at: float | None
@@ -47,7 +47,7 @@ class AgentSession(View, frozen=True, kw_only=True):
     first_at: float
     last_at: float
     owner: str | None
-    """Whose it is; null if it is shared by several."""
+    """The person the session belongs to; null if several share it."""
 
 
 class AgentSessionPage(View, frozen=True):

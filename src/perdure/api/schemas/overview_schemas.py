@@ -31,7 +31,7 @@ class WaitingLetters(View, frozen=True, kw_only=True):
 class DesertedQueue(View, frozen=True, kw_only=True):
     queue: str
     waiting: int
-    """Its tasks, and the nodes that are held for it."""
+    """The tasks that wait in the queue, and the nodes that are held for it."""
 
 
 class WorkflowCount(View, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Stretch(View, frozen=True, kw_only=True):
     started: int
     ended: int
     failed: int
-    """Those of the ended ones that failed."""
+    """How many of those that ended failed."""
 
 
 class FailingWorkflow(View, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class Overview(View, frozen=True, kw_only=True):
     """Runs that failed in the last 24 hours."""
     paused: RunsByWorkflow | None
     quarantined: QuarantinedRuns | None
-    """Of the newest 1,000 open runs."""
+    """Quarantined runs among the newest 1,000 open ones."""
     deadlines: NearDeadlines | None
     """Runs whose deadline is within the hour, next first."""
     buckets: list[Stretch]

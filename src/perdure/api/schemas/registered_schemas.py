@@ -11,7 +11,7 @@ class OwnTriggers(View, frozen=True, kw_only=True):
 
     applied: list[TriggerApplied]
     paused: list[str]
-    """Those that the version before had, and this one no longer has."""
+    """Triggers that the version before had and this one no longer has."""
 
 
 class Registered(View, frozen=True, kw_only=True):

@@ -62,7 +62,7 @@ class AgentCall(View, frozen=True, kw_only=True):
     happened: Happened | None
     """What people said when nobody knew whether it had happened; null: they were not asked, or have not answered."""
     begun: bool
-    """It may happen once, has begun, and has no result."""
+    """True for a call that may happen only once, has begun, and has no result."""
     outcome: Literal["made", "failed", "refused"] | None
     """Null: it is under way, or waits."""
     changed: Maybe[Any] = UNSET
@@ -74,7 +74,7 @@ class TurnCall(AgentCall, frozen=True, kw_only=True):
     result: Maybe[str] = UNSET
     """What the model was told of it, once it is over."""
     label: Maybe[str] = UNSET
-    """Of what it gave."""
+    """The label of the result."""
 
 
 class GuardedCall(AgentCall, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class GuardedCall(AgentCall, frozen=True, kw_only=True):
     call: str
     """The id of the call: `t2.0` is the first of turn 2."""
     label: str
-    """Of all that the agent had read."""
+    """The label of all that the agent had read."""
     untrusted: list[str]
     """What made it untrusted."""
 
@@ -116,7 +116,7 @@ class Turn(View, frozen=True, kw_only=True):
     summed_up: str | None
     """What the model was told in place of its older turns from here on; null: they were told as before."""
     label: str | None
-    """Of all that the model had read when it was asked; null for nodes that are no agents."""
+    """The label of all that the model had read when it was asked; null for nodes that are no agents."""
     calls: list[TurnCall]
 
 
@@ -143,6 +143,6 @@ class Transcript(View, frozen=True, kw_only=True):
     routes: list[str]
     """The nodes that it may choose from."""
     label: str | None
-    """Of what its prompt was made of."""
+    """The label of what the prompt was made of."""
     turns: list[Turn]
     next_cursor: str | None

@@ -44,9 +44,9 @@ class SpentBy(Spent, frozen=True, kw_only=True):
 class TenantUsage(View, frozen=True, kw_only=True):
     by: Literal["workflow", "model", "day"]
     since: str
-    """The first day, in UTC, and ..."""
+    """The first day, in UTC."""
     until: str
-    """... the last one."""
+    """The last day, in UTC."""
     items: list[SpentBy]
     total: Spent
     more: bool

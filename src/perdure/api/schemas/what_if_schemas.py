@@ -41,7 +41,7 @@ class ConversationSide(View, frozen=True, kw_only=True):
     error: str | None
     """The code of the failure that it ended with."""
     usage: Usage
-    """Of the calls that were answered."""
+    """What the calls that were answered have used."""
 
 
 class RuledOtherwise(View, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class RuledOtherwise(View, frozen=True, kw_only=True):
 
     turn: int
     call: str
-    """Its id in the what-if: `t2.0` is the first of turn 2."""
+    """The id of the call in the what-if: `t2.0` is the first of turn 2."""
     tool: str
     recorded: Verdict | None
     """What was decided about the same call; null: there was none."""
@@ -70,7 +70,7 @@ class ComparedConversation(LookedAt, frozen=True, kw_only=True):
     diverges: int | None
     """The first turn in which other calls are wanted, or another answer is given; null: there is none."""
     equal: bool
-    """It ended with the same answer, or the same failure."""
+    """True if the conversation ended with the same answer, or the same failure."""
     recorded: ConversationSide
     what_if: ConversationSide
     guard: list[RuledOtherwise]

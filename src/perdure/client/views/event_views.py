@@ -13,7 +13,7 @@ class EventSent(TypedDict):
     id: str
     key: str
     position: int
-    """Its place among everything that has happened: a later event has a higher one."""
+    """The place of the event among all events: a later one has a higher number."""
     duplicate: bool
     """An event of this name had the id before: nothing has happened."""
     listeners: int

@@ -89,7 +89,7 @@ class ParkedItems(TypedDict):
 
     count: int
     error: Error
-    """That of the newest of them."""
+    """The error of the newest parked item."""
 
 
 class Node(TypedDict):

@@ -36,7 +36,7 @@ class WaitingLetters(TypedDict):
 class DesertedQueue(TypedDict):
     queue: str
     waiting: int
-    """Its tasks, and the nodes that are held for it."""
+    """The tasks that wait in the queue, and the nodes that are held for it."""
 
 
 class WorkflowCount(TypedDict):
@@ -82,7 +82,7 @@ class Stretch(TypedDict):
     started: int
     ended: int
     failed: int
-    """Those of the ended ones that failed."""
+    """How many of those that ended failed."""
 
 
 class FailingWorkflow(TypedDict):
@@ -108,7 +108,7 @@ class Overview(TypedDict):
     """Runs that failed in the last 24 hours."""
     paused: RunsByWorkflow | None
     quarantined: QuarantinedRuns | None
-    """Of the newest 1,000 open runs."""
+    """Quarantined runs among the newest 1,000 open ones."""
     deadlines: NearDeadlines | None
     """Runs whose deadline is within the hour, next first."""
     buckets: list[Stretch]

@@ -16,7 +16,7 @@ class OwnTriggers(TypedDict):
 
     applied: list[TriggerApplied]
     paused: list[str]
-    """Those that the version before had, and this one no longer has."""
+    """Triggers that the version before had and this one no longer has."""
 
 
 class Registered(TypedDict):

@@ -24,7 +24,7 @@ class VersionStats(TypedDict):
     completed: int
     failed: int
     cancelled: int
-    """Those that were rolled back, too."""
+    """Runs that were cancelled or rolled back."""
     p50_seconds: float | None
     """How long half of the runs that ended took at most; null: none has ended."""
     p95_seconds: float | None

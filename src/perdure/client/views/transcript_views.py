@@ -63,7 +63,7 @@ class AgentCall(TypedDict):
     happened: Happened | None
     """What people said when nobody knew whether it had happened; null: they were not asked, or have not answered."""
     begun: bool
-    """It may happen once, has begun, and has no result."""
+    """True for a call that may happen only once, has begun, and has no result."""
     outcome: Literal["made", "failed", "refused"] | None
     """Null: it is under way, or waits."""
     changed: NotRequired[Any]
@@ -75,7 +75,7 @@ class TurnCall(AgentCall):
     result: NotRequired[str]
     """What the model was told of it, once it is over."""
     label: NotRequired[str]
-    """Of what it gave."""
+    """The label of the result."""
 
 
 class GuardedCall(AgentCall):
@@ -86,7 +86,7 @@ class GuardedCall(AgentCall):
     call: str
     """The id of the call: `t2.0` is the first of turn 2."""
     label: str
-    """Of all that the agent had read."""
+    """The label of all that the agent had read."""
     untrusted: list[str]
     """What made it untrusted."""
 
@@ -112,7 +112,7 @@ class Turn(TypedDict):
     summed_up: str | None
     """What the model was told in place of its older turns from here on; null: they were told as before."""
     label: str | None
-    """Of all that the model had read when it was asked; null for nodes that are no agents."""
+    """The label of all that the model had read when it was asked; null for nodes that are no agents."""
     calls: list[TurnCall]
 
 
@@ -139,6 +139,6 @@ class Transcript(TypedDict):
     routes: list[str]
     """The nodes that it may choose from."""
     label: str | None
-    """Of what its prompt was made of."""
+    """The label of what the prompt was made of."""
     turns: list[Turn]
     next_cursor: str | None

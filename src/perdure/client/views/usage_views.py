@@ -43,9 +43,9 @@ class SpentBy(Spent):
 class TenantUsage(TypedDict):
     by: Literal["workflow", "model", "day"]
     since: str
-    """The first day, in UTC, and ..."""
+    """The first day, in UTC."""
     until: str
-    """... the last one."""
+    """The last day, in UTC."""
     items: list[SpentBy]
     total: Spent
     more: bool

@@ -44,7 +44,7 @@ class ConversationSide(TypedDict):
     error: str | None
     """The code of the failure that it ended with."""
     usage: Usage
-    """Of the calls that were answered."""
+    """What the calls that were answered have used."""
 
 
 class RuledOtherwise(TypedDict):
@@ -52,7 +52,7 @@ class RuledOtherwise(TypedDict):
 
     turn: int
     call: str
-    """Its id in the what-if: `t2.0` is the first of turn 2."""
+    """The id of the call in the what-if: `t2.0` is the first of turn 2."""
     tool: str
     recorded: Verdict | None
     """What was decided about the same call; null: there was none."""
@@ -73,7 +73,7 @@ class ComparedConversation(LookedAt):
     diverges: int | None
     """The first turn in which other calls are wanted, or another answer is given; null: there is none."""
     equal: bool
-    """It ended with the same answer, or the same failure."""
+    """True if the conversation ended with the same answer, or the same failure."""
     recorded: ConversationSide
     what_if: ConversationSide
     guard: list[RuledOtherwise]

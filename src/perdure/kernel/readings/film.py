@@ -71,7 +71,7 @@ class Film:
         self._below: set[int] = set()
         """Nodes that were not reached because a node before them failed."""
         self._veiled: set[int] = set()
-        """Those of them that show that now."""
+        """The nodes that are shown now as not reached, because a node before them failed."""
         self._fates: dict[tuple[int, int], list[int]] = {}
         """How many activations have an edge as taken, and how many as skipped."""
         self._statuses: dict[Any, int] = {}

@@ -38,7 +38,7 @@ class Windowing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many runs may be started in so many seconds."""
+    """How many runs may be started in how many seconds."""
 
     limit: int
     per: float
@@ -231,7 +231,7 @@ class Mailbox(msgspec.Struct, kw_only=True, omit_defaults=True):
     missed: tuple[float, float] | None = None
     """What the present pause has kept from running: the cursor before the first moment, and the last one."""
     inner: bool = False
-    """Its items are handed to activations of the node; they start no runs (rule 54)."""
+    """True for a trigger inside a run: its items start no runs, they are handed to activations of the node (rule 54)."""
     again: str = ""
     """The id of the item up to which a rewind runs everything again, in this round; empty: there is no such rewind."""
 

@@ -38,7 +38,7 @@ class TriggerRegistered(MailboxEvent, frozen=True, kw_only=True, tag="trigger.re
     by: str = ""
     hook: str = ""
     inner: bool = False
-    """It is a node of a workflow, whose activations its items are handed to (rule 54); in version 2 only."""
+    """True for a trigger inside a run: its items are handed to activations of its node (rule 54). Only in version 2."""
 
 
 class TriggerReceived(MailboxEvent, frozen=True, kw_only=True, tag="trigger.received"):

@@ -84,9 +84,9 @@ class NeedsMemory(NotAtHand):
     def __init__(self, key: str, session: str, owner: str | None, allow: tuple[str, ...]) -> None:
         super().__init__(key, "what earlier runs left for an agent must be read first")
         self.session = session
-        """Its name; empty: the agent has none."""
+        """The name of the session; empty: the agent has none."""
         self.owner = owner
-        """Whose it has to be; None: it is shared."""
+        """The person to whom the session must belong; None: it is shared."""
         self.allow = allow
 
 

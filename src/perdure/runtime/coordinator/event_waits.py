@@ -34,7 +34,7 @@ class Found(msgspec.Struct):
     """The first of the events that match."""
 
     event: str = ""
-    """Its id; empty: none matches."""
+    """The id of the event; empty: none matches."""
     position: int = 0
     output: Any = None
     output_ref: str | None = None

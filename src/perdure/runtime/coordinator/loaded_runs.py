@@ -35,9 +35,10 @@ class Memory:
         self._resting: dict[str, None] = {}
         """Runs in memory that have nothing to do, longest at rest first."""
         self._awaiting: dict[str, None] = {}
-        """Those that wait for something that is being fetched, or, being triggers, for the end of a run, likewise."""
+        """Runs that wait for something that is being fetched, and triggers that wait for the end of a run;
+        longest at rest first."""
         self.tenants: set[str] = set()
-        """Those whose runs have been in memory."""
+        """The tenants whose runs have been in memory."""
 
     async def find(self, run_id: str) -> Loaded | None:
         """The run, loaded if need be. None: there is no such run."""

@@ -10,7 +10,7 @@ from perdure.clock import Clock
 
 STRETCH_SECONDS = 0.02
 FEW = 100
-"""So many small pieces in a row need no look at the clock."""
+"""How many small pieces in a row need no look at the clock."""
 
 
 class Pace:

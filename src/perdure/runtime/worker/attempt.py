@@ -175,7 +175,7 @@ class Attempt:
         ).keep(address)
 
     def said(self, flowed: Flowed, worker: str) -> Result:
-        """That its stream has opened, or that a piece of it is stored."""
+        """Tell that the stream has opened, or that a piece of it is stored."""
         return self._result(worker, kind="checkpointed", flow=flowed, begins=self.writer if flowed.opened else "")
 
     def failed(self, error: BaseException, worker: str) -> Result:

@@ -210,7 +210,7 @@ class Filling:
         return await self._insist(task, ref, lambda blobs: blobs.get(task.tenant, ref))
 
     async def part(self, task: Task, ref: str, first: int, count: int) -> bytes | bytearray:
-        """So many bytes of a blob from one on, not checked against its hash. Raises Failure."""
+        """Read `count` bytes of a blob from `first` on, not checked against its hash. Raises Failure."""
         return await self._insist(task, ref, lambda blobs: blobs.part(task.tenant, ref, first, count))
 
     async def _insist(

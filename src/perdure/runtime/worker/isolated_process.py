@@ -88,7 +88,7 @@ class Channel:
         raise Failure(**answer)
 
     def fetch_part(self, ref: str, first: int, count: int) -> bytes:
-        """So many bytes of a blob from one on. Raises Failure."""
+        """Read `count` bytes of a blob from `first` on. Raises Failure."""
         with self._asking:
             self.send({"op": "part", "ref": ref, "first": first, "count": count})
             answer = self._blobs.get()

@@ -67,7 +67,7 @@ class Duties(msgspec.Struct, frozen=True, kw_only=True):
     blob: Callable[[str], Awaitable[bytes | bytearray]]
     keep_line: Callable[[int, str], None]
     part: Callable[..., Awaitable[bytes | bytearray]]
-    """So many bytes (`count`) of a blob from one on (`first`)."""
+    """Read `count` bytes of a blob from `first` on."""
     asset: Callable[[Asset], Awaitable[StoredAsset]]
     most: int
     """The bytes that one asset may have."""

@@ -63,7 +63,7 @@ async def _matching(read: Callable[[Asked, int, str | None], Awaitable[Page[RunR
 
 
 async def _named(summary: Callable[[str], Awaitable[View]], run_ids: Collection[str]) -> list[str]:
-    """Those that exist, each once."""
+    """The runs that exist, each once."""
     found: list[str] = []
     for name in dict.fromkeys(run_ids):
         try:

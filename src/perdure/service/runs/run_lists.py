@@ -179,7 +179,7 @@ class RunLists(Readings):
         return await scan(read, partial(self._choose, asked), limit, cursor)
 
     async def _choose(self, asked: Asked, records: Sequence[RunRecord]) -> builtins.list[RunRecord]:
-        """Those of the runs for which everything holds that the database did not look for."""
+        """The runs that also fit the part of the filter that the database cannot look for."""
         kept = [one for one in records if _has_tags(one, asked.tags[1:])]
         if asked.by is None:
             return kept

@@ -16,7 +16,7 @@ from perdure.service.views import View
 
 
 class OwnTriggers:
-    """Those of a definition that is about to be registered, and of the version before it."""
+    """The triggers of a definition that is about to be registered, and of the version before it."""
 
     def __init__(self, tenancy: Tenancy, definition: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         self._triggers = Triggers(tenancy)

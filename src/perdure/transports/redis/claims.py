@@ -99,7 +99,7 @@ class Claims:
         self._tenants: set[str] = set()
         """The first two tenants whose tasks came here."""
         self._crowded: set[Ticket] = set()
-        """Those who wait and have no room for some tenant: what waits may fit when a slot of that tenant is free again."""
+        """The workers that wait and have no room for some tenant: what waits may fit when a slot of that tenant is free again."""
         self._unsure: dict[str, float] = {}
         """Workers with a claim whose answer was lost, and since when."""
         self._sated: dict[str, tuple[Any, ...]] = {}

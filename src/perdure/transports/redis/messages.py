@@ -75,7 +75,7 @@ class Piece(OfStream, frozen=True, kw_only=True):
 
 
 class Claim(OfStream, frozen=True, kw_only=True):
-    """That this attempt goes on with the edition."""
+    """Says that this attempt goes on with the edition."""
 
     attempt: int
 

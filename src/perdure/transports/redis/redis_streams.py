@@ -26,9 +26,9 @@ from perdure.transports.redis.wakes import POLL_SECONDS, Ticket, Wakes
 SEGMENT_CHUNKS = 256
 SEGMENT_BYTES = 64 * 1024
 READ_BYTES = 256 * 1024
-"""Of what one read gives; the segment with which there is more comes along."""
+"""How many bytes one read gives; the segment that exceeds it comes along."""
 APPEND_BYTES = 1024 * 1024
-"""Of what one call of the script takes: it keeps the server from others meanwhile."""
+"""How many bytes one call of the script takes: the server does nothing else meanwhile."""
 
 _log = logging.getLogger(__name__)
 

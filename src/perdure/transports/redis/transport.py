@@ -48,9 +48,9 @@ from perdure.transports.redis.wakes import Wakes
 _log = logging.getLogger(__name__)
 
 LARGEST_BEAT = 4 * 1024 * 1024
-"""Of a worker with as many tasks as one may have, and their names. What says more is no worker."""
+"""The most bytes of one worker's beat: as many tasks as it may have, with their names. What says more is no worker."""
 LARGEST_BEATS = 32 * 1024 * 1024
-"""Of all workers in one look: the latest."""
+"""The most bytes of beats that one look reads, of all workers, the latest first."""
 _READ_IN_A_TURN = 1024 * 1024
 _BESIDES = 2048
 """What each beat costs beside its bytes, as bytes."""

@@ -31,7 +31,7 @@ class Room:
     def __init__(self, written: int = 0) -> None:
         self._written = written
         self._decided = 0
-        """Of values that are decided on and not yet written: one turn may have hundreds of them."""
+        """How many bytes of values are decided on and not yet written: one turn may have hundreds of values."""
 
     @property
     def parts(self) -> int:
