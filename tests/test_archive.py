@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.archive import LOG_LINE_BYTES, Alias, InvalidAlias, Share, check_alias, choose_version, cut_message
+from perdure.archive.aliases import Alias, InvalidAlias, Share, check_alias, choose_version
+from perdure.archive.log_lines import LOG_LINE_BYTES, cut_message
 
 
 def alias(*shares: tuple[int, float], name: str = "live") -> Alias:

@@ -21,7 +21,6 @@ PORTS = {
     "journal",
     "topic_log",
     "archive",
-    "agent_entries",
     "leases",
     "limits",
     "transport",
@@ -80,8 +79,7 @@ ALLOWED: dict[str, set[str]] = {
     "egress": {"errors", "settings", "plain_text"},  # what may be called is a setting of the process
     "records": BASE,  # runs and pages, of which journal and archive speak
     "purses": BASE,
-    "agent_entries": {"records"},
-    "archive": BASE | {"records", "purses", "agent_entries"},
+    "archive": BASE | {"records", "purses"},
     "leases": BASE,
     "topic_log": BASE | {"records"},
     "journal": BASE | {"kernel", "records", "purses", "archive", "leases", "topic_log"},  # what a journal comes with

@@ -20,7 +20,7 @@ MANY = set(
     "list set frozenset dict Mapping MutableMapping Sequence Collection Iterator Iterable AsyncIterator Generator".split()
 )
 """Types that are empty when nothing was found."""
-PORTS = ["archive.py", "blobs.py", "engine.py", "journal.py", "leases.py", "limits.py", "transport.py"]
+PORTS = ["archive", "blobs.py", "engine.py", "journal.py", "leases.py", "limits.py", "transport.py"]
 ADAPTERS = ["blob_stores", "client", "journals", "service", "simulation", "transports"]
 WORD = re.compile(r"def _?(find|get|list)")
 BOUNDS = {"limit", "most"}

@@ -10,7 +10,8 @@ import pytest
 
 from perdure.access import LOCAL, Audit, make_principal, verify_audit
 from perdure.access.audit import DETAIL_BYTES
-from perdure.archive import Archive, AuditEntry, audit_hash, audit_payload
+from perdure.archive import Archive
+from perdure.archive.audit_chain import AuditEntry, audit_hash, audit_payload
 from perdure.errors import PerdureError
 from perdure.journals.postgres import open_postgres
 from tests.servers.postgres import installations

@@ -5,7 +5,8 @@ import sqlite3
 
 import pytest
 
-from perdure.archive import AuditEntry, VersionNote
+from perdure.archive.aliases import VersionNote
+from perdure.archive.audit_chain import AuditEntry
 from perdure.journal import RunFilter
 from perdure.journals.postgres import migrate_postgres, open_postgres
 from perdure.journals.postgres import schema as postgres_schema

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from perdure import egress
-from perdure.archive import WANTS_NOTIFICATION, Notification
+from perdure.archive.notifications import WANTS_NOTIFICATION, Notification
 from perdure.clock import system
 from perdure.egress.policy import Policy
 from perdure.engine import Engine

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import msgspec
 
 from perdure.access.principal import Principal
-from perdure.archive import NO_HASH, Archive, AuditEntry, AuditHead, audit_hash, audit_payload
+from perdure.archive import Archive
+from perdure.archive.audit_chain import NO_HASH, AuditEntry, AuditHead, audit_hash, audit_payload
 from perdure.clock import Clock
 from perdure.plain_text import clean_line
 

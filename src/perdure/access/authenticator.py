@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from perdure.access.errors import Unauthenticated
 from perdure.access.keys import PREFIX, is_in_force, is_valid, nobody, read_key
 from perdure.access.principal import LOCAL, Identity, Principal, make_principal
-from perdure.archive import ApiKey, Archive
+from perdure.archive import Archive
+from perdure.archive.credentials import ApiKey
 from perdure.clock import Clock
 from perdure.errors import SettingsInvalid, StoreUnavailable
 from perdure.settings import Settings

@@ -17,7 +17,8 @@ import msgspec
 
 from perdure.access.principal import is_tenant
 from perdure.access.roles import check_roles
-from perdure.archive import ApiKey, Archive
+from perdure.archive import Archive
+from perdure.archive.credentials import ApiKey
 from perdure.clock import Clock, new_key
 from perdure.errors import PerdureError
 from perdure.plain_text import find_principal_trouble

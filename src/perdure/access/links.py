@@ -14,7 +14,8 @@ import re
 from perdure.access.errors import LinkInvalid
 from perdure.access.principal import Principal
 from perdure.access.roles import Permission, Role
-from perdure.archive import Archive, Link
+from perdure.archive import Archive
+from perdure.archive.credentials import Link
 from perdure.clock import Clock, new_key
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")

@@ -21,7 +21,8 @@ from perdure.access.authenticator import REMEMBER_SECONDS, REMEMBERED_KEYS, TOUC
 from perdure.access.errors import Unauthenticated
 from perdure.access.principal import Principal, make_principal
 from perdure.access.rate_limits import name_of
-from perdure.archive import Archive, Session
+from perdure.archive import Archive
+from perdure.archive.credentials import Session
 from perdure.clock import Clock, new_key
 from perdure.errors import StoreUnavailable
 from perdure.plain_text import clean_line

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from perdure.agent_entries import LAST_TEXT
-from perdure.archive import (
-    EVERY_ENTRY,
-    Alias,
-    ApiKey,
-    AssetRow,
-    AuditFilter,
-    AuditHead,
-    AuditRecord,
-    Callback,
-    Link,
-    Notification,
-    SavedView,
-    Session,
-    StoredLine,
-    VersionNote,
-)
+from perdure.archive.agent_entries import LAST_TEXT
+from perdure.archive.aliases import Alias, VersionNote
+from perdure.archive.audit_chain import EVERY_ENTRY, AuditFilter, AuditHead, AuditRecord
+from perdure.archive.credentials import ApiKey, Link, Session
+from perdure.archive.kept_rows import AssetRow, SavedView
+from perdure.archive.log_lines import StoredLine
+from perdure.archive.notifications import Callback, Notification
 from perdure.errors import NotFound
 from perdure.journals import archive_rows as rows
 from perdure.journals.calls import Calls, first

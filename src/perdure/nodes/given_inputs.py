@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from perdure.archive import LATEST
+from perdure.archive.aliases import LATEST
 from perdure.budget import Budget
 from perdure.expressions.json_schema import SchemaInvalid
 from perdure.expressions.run_inputs import apply_defaults, find_unknown

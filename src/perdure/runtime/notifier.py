@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from perdure import egress
-from perdure.archive import Archive, Notification
+from perdure.archive import Archive
+from perdure.archive.notifications import Notification
 from perdure.clock import Clock
 from perdure.egress.errors import EgressError, NetworkFailed, TimedOut
 from perdure.egress.urls import Url, parse

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from perdure.archive import AssetRow
+from perdure.archive.kept_rows import AssetRow
 from perdure.assets import (
     ANY_TYPE,
     LARGEST_PREVIEW,

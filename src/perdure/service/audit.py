@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perdure.access import verify_audit
-from perdure.archive import AuditFilter, AuditRecord
+from perdure.archive.audit_chain import AuditFilter, AuditRecord
 from perdure.service.pages import listing
 from perdure.service.views import View, page_view
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perdure.access import Audit, Forbidden, check_roles, issue_key, permissions_of
-from perdure.archive import ApiKey
+from perdure.archive.credentials import ApiKey
 from perdure.service.pages import listing
 from perdure.service.views import View, page_view
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.access import Permission, Principal
-from perdure.archive import Callback
+from perdure.archive.notifications import Callback
 from perdure.clock import new_key
 from perdure.egress.urls import parse
 from perdure.engine import Engine

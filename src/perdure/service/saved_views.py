@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from perdure.access import Permission, name_of
-from perdure.archive import SavedView
+from perdure.archive.kept_rows import SavedView
 from perdure.errors import NotFound, Refused
 from perdure.plain_text import find_name_trouble
 from perdure.service.errors import Invalid, Trouble

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.access import IDLE_SECONDS, name_of
-from perdure.archive import Session
+from perdure.archive.credentials import Session
 from perdure.errors import NotFound
 from perdure.service.pages import listing
 from perdure.service.views import View, page_view

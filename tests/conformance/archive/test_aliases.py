@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from perdure.archive import Alias, InvalidAlias, Share
+from perdure.archive.aliases import Alias, InvalidAlias, Share
 from perdure.errors import NotFound, Refused
 
 

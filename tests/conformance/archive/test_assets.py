@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from perdure.archive import AssetRow
+from perdure.archive.kept_rows import AssetRow
 
 REPORT = AssetRow(
     tenant="acme",

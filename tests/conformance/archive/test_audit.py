@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from perdure.archive import NO_HASH, AuditEntry, AuditFilter, AuditHead, audit_hash, audit_payload
+from perdure.archive.audit_chain import NO_HASH, AuditEntry, AuditFilter, AuditHead, audit_hash, audit_payload
 
 
 def entry(number: int, **fields) -> AuditEntry:

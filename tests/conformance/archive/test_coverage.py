@@ -1,7 +1,7 @@
 """The suite watched: every adapter runs every case, every operation of the port has one."""
 
-from perdure.agent_entries import AgentEntries
 from perdure.archive import Archive
+from perdure.archive.agent_entries import AgentEntries
 from perdure.purses import BudgetKeeper, PurseReader
 from tests.conformance.archive.adapters import ADAPTERS
 from tests.conformance.watch import Suite, operations_of

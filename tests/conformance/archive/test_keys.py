@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.archive import ApiKey
+from perdure.archive.credentials import ApiKey
 from perdure.errors import NotFound
 from perdure.journal import InvalidCursor
 

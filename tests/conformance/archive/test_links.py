@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.archive import Link
+from perdure.archive.credentials import Link
 
 HASH = hashlib.sha256(b"token").digest()
 

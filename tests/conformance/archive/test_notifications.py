@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.archive import WANTS_NOTIFICATION, Callback, Notification
+from perdure.archive.notifications import WANTS_NOTIFICATION, Callback, Notification
 from perdure.journal import ApprovalRow
 from tests.conformance.journal.commits import append, commit
 

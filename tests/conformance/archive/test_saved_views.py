@@ -2,7 +2,7 @@
 
 import msgspec
 
-from perdure.archive import SavedView
+from perdure.archive.kept_rows import SavedView
 
 MINE = SavedView(tenant="acme", owner="k1", name="broken ü", query="state=failed", saved_by="ann", saved_at=10.0)
 

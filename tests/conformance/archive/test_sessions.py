@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.archive import Session
+from perdure.archive.credentials import Session
 
 
 def session(number: int = 1, **fields) -> Session:

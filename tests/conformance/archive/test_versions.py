@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perdure.archive import Alias, Share, VersionNote
+from perdure.archive.aliases import Alias, Share, VersionNote
 from perdure.errors import NotFound, Refused
 from tests.conformance.journal.commits import append, commit
 

@@ -1,6 +1,6 @@
 """archive and leases: what comes with a journal is of the same storage. What they do has suites of its own."""
 
-from perdure.archive import AuditEntry
+from perdure.archive.audit_chain import AuditEntry
 from perdure.journal import Accepted, Epoch, Fenced, partition_of
 from tests.conformance.journal.commits import commit
 

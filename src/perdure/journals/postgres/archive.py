@@ -10,16 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from perdure.archive import (
-    LOG_LINES,
-    PRUNE_ROWS,
-    Alias,
-    AuditEntry,
-    LogLine,
-    audit_payload,
-    check_alias,
-    cut_message,
-)
+from perdure.archive import PRUNE_ROWS
+from perdure.archive.aliases import Alias, check_alias
+from perdure.archive.audit_chain import AuditEntry, audit_payload
+from perdure.archive.log_lines import LOG_LINES, LogLine, cut_message
 from perdure.journals import archive_rows as rows
 from perdure.journals.archive_calls import ArchiveCalls
 from perdure.journals.postgres.calls import PostgresCalls

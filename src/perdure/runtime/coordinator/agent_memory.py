@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from perdure.agent_entries import AgentEntries
 from perdure.agents.left_behind import BadSession, SessionConfig, find_left, read_session, session_name
+from perdure.archive.agent_entries import AgentEntries
 from perdure.blobs import BlobStore
 from perdure.budget import Budget
 from perdure.contents import Contents

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure.archive import LATEST, choose_version
+from perdure.archive.aliases import LATEST, choose_version
 from perdure.blobs import INLINE_BYTES, BlobDamaged, BlobMissing, BlobStore, BlobStoreUnavailable
 from perdure.clock import Clock
 from perdure.errors import PerdureError

@@ -11,7 +11,8 @@ import logging
 import threading
 from collections import deque
 
-from perdure.archive import Archive, LogLine
+from perdure.archive import Archive
+from perdure.archive.log_lines import LogLine
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 

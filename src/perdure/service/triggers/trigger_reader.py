@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from perdure.archive import LATEST
+from perdure.archive.aliases import LATEST
 from perdure.blobs import BlobDamaged, BlobMissing
 from perdure.model.problems import DefinitionError, Problem
 from perdure.model.reader import Format

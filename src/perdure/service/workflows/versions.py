@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.archive import LATEST, choose_version
+from perdure.archive.aliases import LATEST, choose_version
 from perdure.errors import NotFound
 from perdure.journal import WorkflowVersion
 from perdure.service.tenancy import Tenancy

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from perdure.archive import LATEST, Alias, Archive, Share, VersionNote
+from perdure.archive import Archive
+from perdure.archive.aliases import LATEST, Alias, Share, VersionNote
 from perdure.drawing import Direction
 from perdure.errors import Conflict, NotFound, Refused
 from perdure.journal import Page, WorkflowVersion
