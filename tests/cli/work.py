@@ -16,6 +16,14 @@ def say(text):
     return text
 
 
+def give_file():
+    return perdure.Asset(b"some bytes", media_type="text/plain", name="some.txt")
+
+
+def count_to(last):
+    yield from range(1, last + 1)
+
+
 def boom():
     raise ValueError("kaputt")
 

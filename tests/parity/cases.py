@@ -30,6 +30,8 @@ def runs_show(world):
 
 
 def runs_whatif(world):
+    asked = ("runs", "whatif", "{}", "--instructions", "Say more.", "--calls", "3")
+    assert world.change(on(world, "agent", *asked))["conversations"]
     world.compare("runs", "whatif", world.read["done"], "--model", "fast", "--calls", "3", code=1)
     world.compare("runs", "whatif", "nobody", code=1)
     found = world.compare("runs", "whatif", "--workflow", "done", "--calls", "3")
@@ -49,6 +51,7 @@ def runs_events(world):
 
 
 def runs_chunks(world):
+    world.compare("runs", "chunks", world.read["yields"], "a")
     world.compare("runs", "chunks", world.read["done"], "a", code=1)
     world.compare("runs", "chunks", "nobody", "a", "--follow", code=1)
 
@@ -60,17 +63,20 @@ def runs_logs(world):
 
 
 def runs_cost(world):
+    assert world.compare("runs", "cost", world.read["agent"])["total"]["calls"] == 1
     assert world.compare("runs", "cost", world.read["done"])["total"]["calls"] == 0
     world.compare("runs", "cost", "nobody", code=1)
 
 
 def runs_transcript(world):
+    assert world.compare("runs", "transcript", world.read["agent"], "agent")["turns"]
     assert world.compare("runs", "transcript", world.read["done"], "a")["turns"] == []
     world.compare("runs", "transcript", world.read["done"], code=2)
     world.compare("runs", "transcript", "nobody", "a", code=1)
 
 
 def runs_guards(world):
+    assert world.compare("runs", "guards", world.read["busy"])["items"]
     assert world.compare("runs", "guards", world.read["done"])["items"] == []
     world.compare("runs", "guards", "nobody", code=1)
 
@@ -136,6 +142,7 @@ def runs_rollback(world):
 
 
 def runs_tell(world):
+    world.change(on(world, "busy", "runs", "tell", "{}", "agent", "Hello."))
     world.compare("runs", "tell", world.read["done"], "nobody", "Hello.", code=1)
 
 
@@ -342,6 +349,13 @@ def assets_delete(world):
 
 
 def assets_promote(world):
+    names = iter(("first", "second"))
+
+    def make():
+        name = next(names)
+        return ["assets", "promote", world.read["file"], "a", "--as", name], [name]
+
+    world.change(make, moving=("kept_by",))
     world.compare("assets", "promote", world.read["done"], "a", code=2)
     world.compare("assets", "promote", "nobody", "a", code=1)
 
@@ -443,35 +457,70 @@ def budgets_delete(world):
         assert CliRunner().invoke(app, ["budgets", "delete", "workflow:gone", *side]).exit_code == 0
 
 
+def _tool(world, name):
+    nodes = [{"id": "a", "type": "output"}]
+    world.client.workflows.register({"name": name, "expose": {"tool": True}, "nodes": nodes})
+    return name
+
+
+def _on_each_tool(world, word, *words):
+    names = iter((_tool(world, f"{word}-1"), _tool(world, f"{word}-2")))
+
+    def make():
+        name = next(names)
+        return ["tools", word, name, *words], [name]
+
+    world.change(make)
+
+
 def tools_list(world):
+    _tool(world, "listed")
+    assert world.compare("tools", "list", "-q", "listed")["items"]
     world.compare("tools", "list", "-q", "nothing")
 
 
 def tools_show(world):
+    world.compare("tools", "show", _tool(world, "shown"))
     world.compare("tools", "show", "nothing", code=1)
 
 
 def tools_promote(world):
+    _on_each_tool(world, "promote")
     world.compare("tools", "promote", "nothing", "--alone", code=1)
 
 
 def tools_retire(world):
+    _on_each_tool(world, "retire")
     world.compare("tools", "retire", "nothing", code=1)
 
 
 def tools_pin(world):
+    _on_each_tool(world, "pin")
     world.compare("tools", "pin", "nothing", code=1)
 
 
 def sessions_list(world):
+    assert world.compare("sessions", "list", made=True)["items"]
     assert world.compare("sessions", "list", "--key", "nobody")["items"] == []
 
 
 def sessions_show(world):
+    assert world.compare("sessions", "show", "agent", "agent", "ann-1")["turns"]
     world.compare("sessions", "show", "orders", "agent", "nobody", code=1)
 
 
 def sessions_delete(world):
+    keys = iter((f"ann-{world.who}", f"ann-{world.who}") if world.apart else ("", ""))
+
+    def make():
+        if world.apart:
+            key = next(keys)
+        else:
+            world.make("agent")
+            key = f"ann-{world.who}"
+        return ["sessions", "delete", "agent", "agent", key], [key]
+
+    world.change(make)
     world.compare("sessions", "delete", "orders", "agent", "nobody", code=1)
 
 

@@ -3,6 +3,7 @@
 An operation is asked about something that exists and about something that does not, so that its refusal is compared too.
 """
 
+import asyncio
 import json
 from collections.abc import Callable
 from contextlib import aclosing
@@ -96,10 +97,28 @@ async def _follow(on, run):
 
 
 async def _chunks(on, run):
-    """A node that yields nothing to others has no chunks, wherever they are asked for."""
-    if isinstance(on, Service):
-        return {"over": await on.runs.chunks(run, "a").is_over()}
-    return {"chunks": [chunk async for chunk in on.runs.chunks(run, "a")]}
+    """What a node has yielded, as a service gives it in portions and a client one by one."""
+    if not isinstance(on, Service):
+        return {"chunks": [one["chunk"] async for one in on.runs.chunks(run, "a") if one["type"] == "chunk"]}
+    found = []
+    async with aclosing(on.runs.chunks(run, "a").read()) as news:
+        async for some in news:
+            found += [json.loads(body) for body in getattr(some, "bodies", ())]
+    return {"chunks": found}
+
+
+async def _what_if_report(on, run):
+    """Of a what-if that has ended. Where there is no run to look at, the report of none is asked for."""
+    made = run if run == NOWHERE else (await on.runs.what_if(run, model="fast", budget={"calls": 3}))["run_id"]
+    while made != NOWHERE and (await on.runs.get(made))["state"] not in {"completed", "failed"}:
+        await asyncio.sleep(0.02)
+    return await on.runs.what_if_report(made)
+
+
+async def _of_session(on, run, ask):
+    """About the session that a run of an agent had."""
+    key = run if run == NOWHERE else (await on.runs.get(run))["inputs"]["who"]
+    return await ask("agent", "agent", key)
 
 
 async def _revoke(on, name):
@@ -273,12 +292,12 @@ OPERATIONS = {
     "runs.working": read("waits", lambda on, run: on.runs.working(run)),
     "runs.events": read("done", lambda on, run: on.runs.events(run, before=4, node="a", outputs=False)),
     "runs.follow": read("done", _follow),
-    "runs.chunks": read("done", _chunks),
+    "runs.chunks": read("yields", _chunks),
     "runs.logs": read("done", lambda on, run: on.runs.logs(run)),
     "runs.path": read("done", lambda on, run: on.runs.path(run)),
-    "runs.usage": read("done", lambda on, run: on.runs.usage(run)),
-    "runs.transcript": read("done", lambda on, run: on.runs.transcript(run, "a", limit=2)),
-    "runs.guards": read("done", lambda on, run: on.runs.guards(run, verdict="ask")),
+    "runs.usage": read("agent", lambda on, run: on.runs.usage(run)),
+    "runs.transcript": read("agent", lambda on, run: on.runs.transcript(run, "agent", limit=2)),
+    "runs.guards": read("busy", lambda on, run: on.runs.guards(run, verdict="ask")),
     "runs.explain": read("asks", lambda on, run: on.runs.explain(run, "ask")),
     "runs.diff": read("done", lambda on, run: on.runs.diff(run, at=1, to=3)),
     "runs.export": read("done", lambda on, run: on.runs.export(run)),
@@ -288,12 +307,12 @@ OPERATIONS = {
     "runs.pause": change("waits", lambda on, run: on.runs.pause(run)),
     "runs.resume": change("paused", lambda on, run: on.runs.resume(run)),
     "runs.rollback": change("done", lambda on, run: on.runs.rollback(run), apart=MOVING),
-    "runs.tell": change("asks", lambda on, run: on.runs.tell(run, "ask", "Hello.", message_id="k")),
+    "runs.tell": change("busy", lambda on, run: on.runs.tell(run, "agent", "Hello.", message_id="k")),
     "runs.signal": change("asks", lambda on, run: on.runs.signal(run, "go", {"a": 1}, signal_id="k")),
     "runs.retry": change("failed", lambda on, run: on.runs.retry(run, reason="again"), apart=MOVING),
     "runs.rerun": change("waits", lambda on, run: on.runs.rerun(run, inputs={"n": 2})),
-    "runs.what_if": change("done", lambda on, run: on.runs.what_if(run, model="fast", budget={"calls": 3})),
-    "runs.what_if_report": read("done", lambda on, run: on.runs.what_if_report(run)),
+    "runs.what_if": change("agent", lambda on, run: on.runs.what_if(run, model="fast", budget={"calls": 3})),
+    "runs.what_if_report": read("agent", _what_if_report, apart=("run_id",)),
     "runs.actions": read("failed", lambda on, run: on.runs.actions(run)),
     "runs.preview": read("failed", lambda on, run: on.runs.preview(run, "retry")),
     "runs.patch": change("waits", lambda on, run: on.runs.patch(run, PATCH, dry_run=True)),
@@ -347,7 +366,9 @@ OPERATIONS = {
     "assets.part": named("parts", _part_of_asset),
     "assets.delete": named("gone", _delete_asset, apart=("kept_at", "kept_by", "version")),
     "assets.list": named("", lambda on, _: on.assets.list(name="nothing")),
-    "assets.promote": read("done", lambda on, run: on.assets.promote(run, "a")),
+    "assets.promote": read(
+        "file", lambda on, run: on.assets.promote(run, "a"), apart=("kept_at", "kept_by", "version")
+    ),
     "blobs.put": named("", lambda on, _: on.blobs.put(b"content")),
     "blobs.get": named("content", _get_blob),
     "blobs.stat": named("content", _stat_blob, apart=("modified_at",)),
@@ -375,8 +396,8 @@ OPERATIONS = {
     "tools.retire": named("retired", lambda on, name: _then(_tool(on, name), on.tools.retire), apart=("at", "by")),
     "tools.pin": named("pinned", lambda on, name: _then(_tool(on, name), on.tools.pin), apart=("at", "by")),
     "agent_sessions.list": named("", lambda on, _: on.agent_sessions.list(key="nobody")),
-    "agent_sessions.get": named("gone", lambda on, name: on.agent_sessions.get("orders", "agent", name)),
-    "agent_sessions.delete": named("gone", lambda on, name: on.agent_sessions.delete("orders", "agent", name)),
+    "agent_sessions.get": read("agent", lambda on, run: _of_session(on, run, on.agent_sessions.get)),
+    "agent_sessions.delete": change("agent", lambda on, run: _of_session(on, run, on.agent_sessions.delete)),
     "sessions.list": named("", lambda on, _: on.sessions.list()),
     "sessions.end": named("gone", lambda on, name: on.sessions.end(name)),
     "runs.bulk": named("", lambda on, _: on.runs.bulk("cancel", where={"workflow": "nowhere"}, expected=0)),

@@ -25,14 +25,7 @@ def world(tmp_path_factory):
 
 
 REFUSED = {
-    "assets.promote": "no node of the runs that are compared gives an asset: `tests/blobs/test_promoted.py`",
-    "runs.tell": "no node of the runs that are compared is an agent: `tests/agents/test_mail.py`",
-    "runs.what_if": "no node of the runs that are compared asks a model: `tests/agents/test_what_if_answers.py`",
-    "runs.what_if_report": "as to make one",
-    "agent_sessions.get": "no run here leaves a session: `tests/agents/test_sessions.py`",
-    "agent_sessions.delete": "as to read one",
     "sessions.end": "only a browser has a session: `tests/api/test_sessions.py`",
-    "runs.chunks": "no node of the runs that are compared yields: `tests/api/test_chunks.py`",
 }
 """Operations that cannot succeed here, with the place where they do."""
 

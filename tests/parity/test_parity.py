@@ -14,6 +14,7 @@ from tests.parity.world import Stock, held, unheld
 SERVER_ONLY = {
     *(cases.blobs_get, cases.blobs_stat, cases.keys_revoke, cases.audit_list, cases.workflows_push, cases.graph),
     *cases.TRIGGERS,
+    *(cases.tools_list, cases.tools_show, cases.tools_promote, cases.tools_retire, cases.tools_pin),
 }
 """They begin with something that is made through the server, which the database that nobody holds does not have."""
 MOST = 4

@@ -4,6 +4,7 @@ What only reads is compared to the letter. What changes something is done once o
 people are then left out, and where a worker goes on meanwhile, what it does.
 """
 
+import asyncio
 import functools
 import getpass
 import json
@@ -11,6 +12,7 @@ import logging
 import os
 import re
 import shutil
+import threading
 from collections import Counter
 from contextlib import contextmanager
 
@@ -18,12 +20,14 @@ from click.testing import CliRunner
 
 from perdure import Client
 from perdure.cli.app import app
+from perdure.llms.scripted.scripted_server import serving
 from tests.cli.helpers import human, task, wait_until, workflow
-from tests.client.helpers import Background
+from tests.client.helpers import DEADLINE, Background
 
 FORM = {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}}
 WAIT = {"id": "wait", "type": "wait", "config": {"signal": "go"}}
 FLAG = "{{ inputs.flag }}"
+AGENT = {"id": "agent", "type": "agent"}
 UNDO = {"type": "task", "config": {"function": "tests.cli.work:block_until", "args": {"path": FLAG}}}
 KINDS = {
     "done": [task("a", "echo", args={"value": "{{ inputs.n }}"}), task("b", "echo", "a")],
@@ -39,8 +43,31 @@ KINDS = {
     ],
     # its undoing goes on until there is a flag
     "undoable": [task("a", "echo", compensator=UNDO)],
+    # has said something, and its session knows it
+    "agent": [AGENT | {"config": {"model": "fast", "prompt": "Say it.", "session": "{{ inputs.who }}"}}],
+    # is at work until a person has answered it
+    "busy": [AGENT | {"config": {"model": "fast", "prompt": "Ask first.", "tools": ["ask_human"]}}],
+    "file": [task("a", "give_file")],
+    "yields": [task("a", "count_to", args={"last": 3}, stream={"collect": "list"})],
 }
 ENDS = {"done": "completed", "failed": "failed", "flaky": "failed", "undoable": "completed"}
+ENDS |= dict.fromkeys(("agent", "file", "yields"), "completed")
+SAID = [
+    {
+        "when": {"contains": "Ask first", "turn": 1},
+        "calls": [{"name": "ask_human", "arguments": {"question": "May I?"}}],
+    },
+    {"say": "Said."},
+]
+MODELS = """
+[providers.scripted]
+kind = "openai_chat"
+base_url = "http://127.0.0.1:{port}/v1"
+
+[models.fast]
+provider = "scripted"
+model = "scripted-1"
+"""
 MOVING = ("nodes", "counter", "waiting")
 """What of a run changes as soon as a worker goes on with it."""
 
@@ -59,6 +86,8 @@ class World:
         self.side = 0
         self.read = {}
         """Runs that nothing changes any more, by kind."""
+        self.who = 0
+        """How many sessions there are."""
 
     def fill(self):
         for kind, nodes in KINDS.items():
@@ -69,12 +98,15 @@ class World:
         """A new run of this kind, as far as it goes."""
         self.flag.unlink(missing_ok=True)
         inputs = {"n": 1, "flag": str(self.flag)}
+        if kind == "agent":  # a session of its own
+            self.who += 1
+            inputs["who"] = f"ann-{self.who}"
         run_id = self.client.runs.start(definition={"name": kind, "nodes": KINDS[kind]}, inputs=inputs)["run_id"]
         if kind in ENDS:
             assert self.client.runs.wait(run_id)["state"] == ENDS[kind]
         elif kind == "parked":
             wait_until(lambda: self.client.dead_letters.list(run_id=run_id).first()["items"], "the dead letter")
-        elif kind == "asks":
+        elif kind in {"asks", "busy"}:
             wait_until(lambda: self.client.approvals.list(run_id=run_id).first()["items"], "the question")
         else:
             wait_until(lambda: self.client.runs.get(run_id)["waiting"], "the wait")
@@ -141,7 +173,7 @@ class Unheld(World):
     def __init__(self, server, client, folder, database, stock):
         super().__init__(server, client, folder)
         self.sides = (["--db", str(database)], self.sides[1])
-        self.read = stock.read
+        self.read, self.who = stock.read, stock.who
         self._stock = stock.runs
         self._taken: Counter[tuple[str, int]] = Counter()
 
@@ -170,6 +202,7 @@ class Stock:
             filling.fill()
             self.read = filling.read
             self.runs = {kind: [filling.make(kind) for _ in range(each)] for kind in KINDS}
+            self.who = filling.who
 
 
 @contextmanager
@@ -184,13 +217,16 @@ def unheld(factory, stock):
 
 @contextmanager
 def _folder(factory, folder=None):
-    """A working directory without settings of its own."""
+    """A working directory whose only settings are those of its scripted model."""
     kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PERDURE_")}
     before = os.getcwd()
     folder = folder or factory.mktemp("world")
     os.chdir(folder)
+    (folder / "perdure.toml").write_text('agents_file = "agents.toml"\n')
     try:
-        yield folder
+        with _model() as port:
+            (folder / "agents.toml").write_text(MODELS.format(port=port))
+            yield folder
     finally:
         os.chdir(before)
         os.environ |= kept
@@ -198,6 +234,29 @@ def _folder(factory, folder=None):
         logger.handlers.clear()
         logger.propagate = True
         logger.setLevel(logging.NOTSET)
+
+
+@contextmanager
+def _model():
+    """The scripted model answers in a thread of its own; the port it listens on."""
+    ready, over = threading.Event(), asyncio.Event()
+    told = {}
+
+    async def answer():
+        told["loop"] = asyncio.get_running_loop()
+        async with serving(SAID) as server:
+            told["port"] = server.port
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(answer()), name="scripted model")
+    thread.start()
+    try:
+        assert ready.wait(DEADLINE)
+        yield told["port"]
+    finally:
+        told["loop"].call_soon_threadsafe(over.set)
+        thread.join(DEADLINE)
 
 
 def read(text):
