@@ -2,7 +2,7 @@
 
 A fenced block whose first line names a file (```yaml hello.yaml) is written. In a ```console block, a line that begins
 with `$ ` is a command, and what follows until the next one must be what it prints. `…` stands for anything in a line, a line
-of `…` alone for any lines. Times of day, durations, run ids and temporary folders may differ. A command may end in
+of `…` alone for any lines. Ports that commands name (`--port 8700`) are others each time. Times of day, durations, run ids and temporary folders may differ. A command may end in
 `# exit 3`; otherwise it must succeed.
 """
 
@@ -15,8 +15,10 @@ from pathlib import Path
 
 from tests.examples.helpers import copy
 from tests.forking import commands
+from tests.ports import free_port
 
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PORT = re.compile(r"(?<=--port )\d{4}\b")
 VARYING = [
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "HH:MM:SS"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "YYYY-MM-DD"),
@@ -64,6 +66,16 @@ def matches(expected, printed):
     return re.fullmatch(pattern, normal(printed[0])) is not None and matches(expected[1:], printed[1:])
 
 
+def with_own_ports(text: str, folder: Path) -> str:
+    """The document with other ports than it names: what stands there may be in use. So it is with the files in its folder."""
+    for port in set(PORT.findall(text)):
+        named, own = re.compile(rf"(?<=[ :]){port}\b"), str(free_port())
+        text = named.sub(own, text)
+        for file in [one for one in folder.rglob("*") if one.suffix in {".toml", ".yaml", ".py", ".sh"}]:
+            file.write_text(named.sub(own, file.read_text(encoding="utf-8")), encoding="utf-8")
+    return text
+
+
 def execute(document: Path, folder: Path) -> int:
     """How many commands were run. The document of an example is executed in a copy of its folder."""
     if document.parent.parent.name == "examples":
@@ -73,7 +85,7 @@ def execute(document: Path, folder: Path) -> int:
     environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110", "TERM": "dumb"}
     quick = {**environment, "PATH": f"{commands()}:{environment['PATH']}"}
     count = 0
-    for language, name, content in blocks(document.read_text(encoding="utf-8")):
+    for language, name, content in blocks(with_own_ports(document.read_text(encoding="utf-8"), folder)):
         if name:
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)

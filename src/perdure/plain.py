@@ -70,6 +70,19 @@ def is_finite(value: Any) -> bool:
     return True
 
 
+def is_shallow(value: Any, most: int) -> bool:
+    """Whether nothing in a value is nested more than `most` levels deep."""
+    level = [value]
+    for _ in range(most + 1):
+        inner: list[Any] = []
+        for found in level:
+            inner += look_inside(found)
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
 _LEAVES = (str, int, float, bool, bytes, type(None))
 
 

@@ -12,6 +12,8 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,26 +78,33 @@ def script() -> str:
     return json.dumps({"rules": [*rules, {"say": "all done", "delay_ms": 20}]})
 
 
+@asynccontextmanager
+async def desk_in(folder: Path, flow: Any, said: str) -> AsyncIterator[ScriptedServer]:
+    """A folder with a workflow, the tools of its agent, and a model that says what the script says."""
+    (folder / "script.json").write_text(said)
+    (folder / "desk.py").write_text(TOOLS)
+    (folder / "flow.json").write_text(json.dumps(flow))
+    (folder / "perdure.toml").write_text('agents_file = "agents.toml"\n')
+    server = ScriptedServer(load_script(str(folder / "script.json")))
+    await server.start()
+    try:
+        (folder / "agents.toml").write_text(AGENTS.format(port=server.port))
+        yield server
+    finally:
+        await server.close()
+
+
 def run(folder: Path, run_id: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "perdure", "run", "flow.json", "--run-id", run_id]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 async def test_whenever_the_process_is_killed_the_agent_goes_on_and_repeats_only_what_was_under_way(tmp_path):
-    (tmp_path / "script.json").write_text(script())
-    (tmp_path / "desk.py").write_text(TOOLS)
-    (tmp_path / "flow.json").write_text(json.dumps(FLOW))
-    (tmp_path / "perdure.toml").write_text('agents_file = "agents.toml"\n')
-    server = ScriptedServer(load_script(str(tmp_path / "script.json")))
-    await server.start()
-    (tmp_path / "agents.toml").write_text(AGENTS.format(port=server.port))
     chance, kills, runs = random.Random(KILLS), 0, 0
-    try:
+    async with desk_in(tmp_path, FLOW, script()) as server:
         while kills < KILLS:
             runs += 1
             kills += await _one(tmp_path, server, f"r{runs}", chance, KILLS - kills)
-    finally:
-        await server.close()
     print(f"{kills} kills in {runs} runs")
     assert kills == KILLS
 

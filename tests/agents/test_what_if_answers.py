@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from perdure import AsyncClient
-from perdure.llms.scripted.script import load_script
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.llms.scripted.scripted_server import ScriptedServer
 from tests.agents.desk import tools
-from tests.agents.test_kills import AGENTS, TOOLS
+from tests.agents.test_kills import desk_in
 from tests.agents.test_loop import call
 from tests.api.helpers import bearer, serving
 from tests.engine.helpers import DEADLINE, ended, workflow
@@ -127,14 +126,7 @@ async def printed(folder: Path, *args: str, code: int = 0) -> str:
 
 
 async def test_a_what_if_that_is_killed_goes_on_and_asks_for_no_answer_that_was_kept(tmp_path):
-    (tmp_path / "script.json").write_text(script())
-    (tmp_path / "desk.py").write_text(TOOLS)
-    (tmp_path / "flow.json").write_text(json.dumps(FLOW))
-    (tmp_path / "perdure.toml").write_text('agents_file = "agents.toml"\n')
-    server = ScriptedServer(load_script(str(tmp_path / "script.json")))
-    await server.start()
-    (tmp_path / "agents.toml").write_text(AGENTS.format(port=server.port))
-    try:
+    async with desk_in(tmp_path, FLOW, script()) as server:
         await printed(tmp_path, "run", "flow.json", "--run-id", "r1")
         done = (tmp_path / "notes").read_text()
         server.seen.clear()
@@ -169,8 +161,6 @@ async def test_a_what_if_that_is_killed_goes_on_and_asks_for_no_answer_that_was_
         turns = count_by_turn(server)
         assert set(turns) == set(range(TURNS + 1))
         assert sum(turns.values()) <= 2 * (TURNS + 1) + 1, turns  # two what-ifs, and the answer that was under way
-    finally:
-        await server.close()
 
 
 async def show(folder: Path, run_id: str) -> Any:
@@ -182,14 +172,7 @@ def count_by_turn(server: ScriptedServer) -> Counter[int]:
 
 
 async def test_what_the_command_shows(tmp_path):
-    (tmp_path / "script.json").write_text(script())
-    (tmp_path / "desk.py").write_text(TOOLS)
-    (tmp_path / "flow.json").write_text(json.dumps(FLOW))
-    (tmp_path / "perdure.toml").write_text('agents_file = "agents.toml"\n')
-    server = ScriptedServer(load_script(str(tmp_path / "script.json")))
-    await server.start()
-    (tmp_path / "agents.toml").write_text(AGENTS.format(port=server.port))
-    try:
+    async with desk_in(tmp_path, FLOW, script()):
         await printed(tmp_path, "run", "flow.json", "--run-id", "r1")
         shown = await printed(tmp_path, "runs", "whatif", "r1", "--instructions", "@flow.json")
         assert "diverges  nowhere" in shown
@@ -203,5 +186,3 @@ async def test_what_the_command_shows(tmp_path):
         await printed(tmp_path, "runs", "whatif", "r1", "--workflow", "triage", code=2)
         await printed(tmp_path, "runs", "whatif", code=2)
         await printed(tmp_path, "runs", "whatif", "r1", "--instructions", "@nowhere", code=2)
-    finally:
-        await server.close()

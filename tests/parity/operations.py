@@ -3,7 +3,6 @@
 An operation is asked about something that exists and about something that does not, so that its refusal is compared too.
 """
 
-import asyncio
 import json
 from collections.abc import Callable
 from contextlib import aclosing
@@ -13,6 +12,7 @@ from perdure.service import Service
 from perdure.service.runs.run_events import public_event
 from perdure.sources import Polled, Source
 from tests.parity.world import KINDS
+from tests.waiting import until_true
 
 NOWHERE = "nobody"
 PATCH = [{"op": "add", "path": "/description", "value": "x"}]
@@ -110,8 +110,11 @@ async def _chunks(on, run):
 async def _what_if_report(on, run):
     """Of a what-if that has ended. Where there is no run to look at, the report of none is asked for."""
     made = run if run == NOWHERE else (await on.runs.what_if(run, model="fast", budget={"calls": 3}))["run_id"]
-    while made != NOWHERE and (await on.runs.get(made))["state"] not in {"completed", "failed"}:
-        await asyncio.sleep(0.02)
+
+    async def has_ended():
+        return made == NOWHERE or (await on.runs.get(made))["state"] == "completed"
+
+    await until_true(has_ended, "the what-if to end")
     return await on.runs.what_if_report(made)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from perdure import weight
 from perdure.model.extremes import WHY, cost, has_many
 from perdure.pieces import contains, count
-from perdure.plain import is_finite, look_inside
+from perdure.plain import is_finite, is_shallow, look_inside
 from perdure.sources import LONGEST_ID, MOST_BYTES, MOST_ITEMS, Item
 
 DEEPEST = 190
@@ -87,7 +87,7 @@ def _name_problem(text: bytes, data: Any) -> str:
         return "it has a text with a NUL character"
     if contains(text, OWN):
         return "it has a key that only Perdure writes"
-    if count(text, b"[") + count(text, b"{") > DEEPEST and not _is_shallow(data):
+    if count(text, b"[") + count(text, b"{") > DEEPEST and not is_shallow(data, DEEPEST):
         return f"it is nested more than {DEEPEST} levels deep"
     return ""
 
@@ -101,18 +101,6 @@ def _has_nul(value: Any) -> bool:
         if isinstance(found, dict):
             pending += found.keys()
         pending += look_inside(found)
-    return False
-
-
-def _is_shallow(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        inner: list[Any] = []
-        for found in level:
-            inner += look_inside(found)
-        if not inner:
-            return True
-        level = inner
     return False
 
 

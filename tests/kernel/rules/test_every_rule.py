@@ -14,7 +14,7 @@ def test_each_rule_has_a_test():
     names = [
         name
         for file in here.glob("test_*.py")
-        for name in re.findall(r"^def (test_rule_\w+)", file.read_text(), re.MULTILINE)
+        for name in re.findall(r"^(?:async )?def (test_rule_\w+)", file.read_text(), re.MULTILINE)
     ]
     found = Counter(int(name.split("_")[2]) for name in names)
     assert [rule for rule in RULES if not found[rule]] == []

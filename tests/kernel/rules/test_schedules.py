@@ -1,11 +1,17 @@
-"""When a schedule fires, and what becomes of what it missed: rules 55 to 59."""
+"""When a schedule fires, and what becomes of what it missed: rules 55 to 60."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure.kernel import commands as c
+from perdure.kernel.needs import MomentsAsked
 from perdure.kernel.triggers import trigger_commands
+from perdure.runtime.coordinator.triggers.schedules import answer_moments
+from perdure.service.triggers.coming_moments import get_schedule, read_moments
+from perdure.triggers.declarations import read_data
 from tests.kernel.mailboxes import answer_target, trigger
 
 
@@ -314,3 +320,18 @@ def test_rule_55_resuming_makes_up_for_a_pause_only_if_asked_to_and_then_as_for_
         run.started.clear()
         run.pass_time(60)
         assert [round((float(start.item) - 1_000_020) / 60) for start in run.started] == [6]
+
+
+@pytest.mark.slow
+async def test_rule_60_the_moments_that_are_shown_are_those_that_fire():
+    schedule = {"cron": "30 1,2 * * *", "timezone": "Europe/Berlin", "jitter": "10m"}
+    [found] = read_data({"name": "nightly", "workflow": "report", "schedule": schedule}, 0.0).triggers
+    since = 1_790_000_000.0  # before the clocks of Berlin are put back
+    asked = MomentsAsked(trigger="t", spec=msgspec.to_builtins(found), since=since, until=float("inf"), most=200)
+    fires = [(nominal, float(due)) for nominal, due, *_ in answer_moments(asked).value["moments"]]
+    tenancy: Any = SimpleNamespace(tenant="default", engine=SimpleNamespace(clock=SimpleNamespace(now=lambda: since)))
+    row: Any = SimpleNamespace(name=found.name)
+    shown = await read_moments(tenancy, row, get_schedule(found, found.name), None, 200)
+    assert [(one["moment"], one["due"]) for one in shown] == fires
+    assert len(fires) == 200
+    assert any(nominal != due for nominal, due in fires)

@@ -14,7 +14,7 @@ from perdure import weight
 from perdure.model.extremes import WHY, has_many
 from perdure.outcomes import Failure
 from perdure.pieces import contains, count
-from perdure.plain import is_finite, look_inside, type_name, way_out
+from perdure.plain import is_finite, is_shallow, type_name, way_out
 from perdure.plain_text import cut, hide
 from perdure.runtime.worker.encoder import TooDeep, TooLarge, encode, encode_in_pieces
 
@@ -61,7 +61,7 @@ def encode_output(value: Any, what: str = "output") -> bytes | bytearray:
             raise _refuse(f"{what}: {WHY}")
         # Nesting cannot be deeper than the number of brackets, so most outputs need no walk.
         deep = len(encoded) > MAX_DEPTH and count(encoded, b"[") + count(encoded, b"{") > MAX_DEPTH
-        if deep and not _is_shallow(value):
+        if deep and not is_shallow(value, MAX_DEPTH):
             raise TooDeep
         # Not-a-number was encoded as null: only an output with a null in it can hide one.
         if contains(encoded, b"null") and not is_finite(value):
@@ -88,18 +88,6 @@ def check_step(name: str) -> None:
 
 def _refuse(message: str) -> Failure:
     return Failure("bad_output", message, retryable=False)
-
-
-def _is_shallow(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        inner: list[Any] = []
-        for found in level:
-            inner += look_inside(found)
-        if not inner:
-            return True
-        level = inner
-    return False
 
 
 def _describe_problem(value: Any, error: Exception) -> str:
