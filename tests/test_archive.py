@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.archive.aliases import Alias, InvalidAlias, Share, check_alias, choose_version
-from perdure.archive.log_lines import LOG_LINE_BYTES, cut_message
+from perdure.archive.stored_lines import LOG_LINE_BYTES, cut_message
 
 
 def alias(*shares: tuple[int, float], name: str = "live") -> Alias:

@@ -255,6 +255,7 @@ EQUAL_NAMES = {
     "money": "what is used and may be: counted, decided, and checked",
     "outcomes": "how work ends: as a handler says it, and as the kernel decides it",
     "output": "in `nodes` a file is named like its node type",
+    "notifications": "other systems that are told of approvals: what is stored of them, and what is asked",
     "pages": "lists in pages",
     "parameters": "what a caller gave, read as values",
     "patches": OPERATIONS,

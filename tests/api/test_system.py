@@ -112,7 +112,7 @@ async def test_a_definition_names_a_blob_of_its_tenant_only(tmp_path):
 
 
 async def test_logs_of_a_run_are_read_in_pages(server):
-    from perdure.archive.log_lines import LogLine
+    from perdure.archive.stored_lines import LogLine
 
     run_id = (await server.start(workflow({"id": "a", "type": "transform", "config": {"value": 1}})))["run_id"]
     lines = [

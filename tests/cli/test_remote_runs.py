@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from perdure import Client
-from perdure.archive.log_lines import LogLine
+from perdure.archive.stored_lines import LogLine
 from perdure.cli.app import app
 from perdure.settings import Settings
 from tests.cli.helpers import human, task, wait_until, workflow

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 import perdure
-from perdure.archive.log_lines import LogLine
+from perdure.archive.stored_lines import LogLine
 from perdure.client import Conflict, Invalid, NotFound
 from tests.client.helpers import DEADLINE, ONE
 

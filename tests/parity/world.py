@@ -15,6 +15,7 @@ import shutil
 import threading
 from collections import Counter
 from contextlib import contextmanager
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -240,7 +241,7 @@ def _folder(factory, folder=None):
 def _model():
     """The scripted model answers in a thread of its own; the port it listens on."""
     ready, over = threading.Event(), asyncio.Event()
-    told = {}
+    told: dict[str, Any] = {}
 
     async def answer():
         told["loop"] = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perdure.archive.log_lines import LogLine
+from perdure.archive.stored_lines import LogLine
 from perdure.runtime.pruner import DAY, Pruner
 from perdure.runtime.worker import logs
 from perdure.runtime.worker.logs import LogKeeper

@@ -31,8 +31,8 @@ from perdure.archive.aliases import Alias, VersionNote
 from perdure.archive.audit_chain import EVERY_ENTRY, AuditEntry, AuditFilter, AuditHead, AuditRecord
 from perdure.archive.credentials import ApiKey, Link, Session
 from perdure.archive.kept_rows import AssetRow, SavedView
-from perdure.archive.log_lines import LogLine, StoredLine
 from perdure.archive.notifications import Callback, Notification
+from perdure.archive.stored_lines import LogLine, StoredLine
 from perdure.purses import BudgetKeeper
 from perdure.records import LedgerSum, Page, RunRecord
 

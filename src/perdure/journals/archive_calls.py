@@ -10,8 +10,8 @@ from perdure.archive.aliases import Alias, VersionNote
 from perdure.archive.audit_chain import EVERY_ENTRY, AuditFilter, AuditHead, AuditRecord
 from perdure.archive.credentials import ApiKey, Link, Session
 from perdure.archive.kept_rows import AssetRow, SavedView
-from perdure.archive.log_lines import StoredLine
 from perdure.archive.notifications import Callback, Notification
+from perdure.archive.stored_lines import StoredLine
 from perdure.errors import NotFound
 from perdure.journals import archive_rows as rows
 from perdure.journals.calls import Calls, first

@@ -14,8 +14,8 @@ from perdure.archive.aliases import Alias, Share, VersionNote
 from perdure.archive.audit_chain import AuditEntry, AuditFilter, AuditRecord
 from perdure.archive.credentials import ApiKey, Link, Session
 from perdure.archive.kept_rows import AssetRow, SavedView
-from perdure.archive.log_lines import LogLine, StoredLine
 from perdure.archive.notifications import Callback, Notification
+from perdure.archive.stored_lines import LogLine, StoredLine
 from perdure.errors import NotFound, Refused
 from perdure.journals.rows import Row, as_bytes, as_text, decode_cursor, named
 from perdure.records import AgentEntry

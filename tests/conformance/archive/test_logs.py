@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from perdure.archive.log_lines import LOG_LINE_BYTES, LOG_LINES, LogLine
+from perdure.archive.stored_lines import LOG_LINE_BYTES, LOG_LINES, LogLine
 from tests.conformance.journal.commits import append, commit
 
 

@@ -14,7 +14,7 @@ import msgspec
 from perdure.archive import PRUNE_ROWS
 from perdure.archive.aliases import Alias, check_alias
 from perdure.archive.audit_chain import NO_HASH, AuditEntry, audit_hash, audit_payload
-from perdure.archive.log_lines import LOG_LINES, LogLine, cut_message
+from perdure.archive.stored_lines import LOG_LINES, LogLine, cut_message
 from perdure.journals import archive_rows as rows
 from perdure.journals.archive_calls import ArchiveCalls
 from perdure.journals.sqlite.calls import SqliteCalls, as_json, fetch

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from perdure import functions
-from perdure.archive.log_lines import LogLine
+from perdure.archive.stored_lines import LogLine
 from perdure.asks import LARGEST_ASKS
 from perdure.assets import Asset, reading
 from perdure.chunks import On

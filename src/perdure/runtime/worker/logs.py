@@ -12,7 +12,7 @@ import threading
 from collections import deque
 
 from perdure.archive import Archive
-from perdure.archive.log_lines import LogLine
+from perdure.archive.stored_lines import LogLine
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailable
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from perdure import functions
-from perdure.archive.log_lines import LogLine
+from perdure.archive.stored_lines import LogLine
 from perdure.blobs import BlobStore
 from perdure.capacity import CONCURRENCY
 from perdure.clock import Clock
