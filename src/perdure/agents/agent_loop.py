@@ -141,7 +141,7 @@ class Agent:
             await self._shrink(turn)
             kept = await self._ask(name, self._transcript.request(last=last))
         used = msgspec.convert(kept["usage"], Usage)
-        self._is_full = self._talk.context is not None and used.input + used.output > self._talk.context * FULL
+        self._is_full = self._talk.window is not None and used.input + used.output > self._talk.window * FULL
         return kept
 
     def _has(self, step: str) -> bool:

@@ -64,7 +64,7 @@ class Talk:
         self._limit = limit
 
     @property
-    def context(self) -> int | None:
+    def window(self) -> int | None:
         """How many tokens its model reads, if the operator says so."""
         return self._models[0].row.context
 

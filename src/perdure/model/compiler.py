@@ -68,7 +68,7 @@ def compile_data(data: Any, problems: Problems) -> tuple[IR | None, dict[str, An
     check_endless(definition, graph, loops, problems)
     check_joins(definition, graph, loops, problems)
     check_streams(definition, graph, loops, problems)
-    check_emits(definition, pairs, problems)
+    check_emits(definition.nodes, definition.path, pairs, problems)
     usage = read_usage(definition, graph, loops, problems)
     if problems.errors:
         return None, None, _make_draft(definition, unread)

@@ -6,14 +6,11 @@ Owns their shape, and the edges that a node may have. What a policy says about a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from perdure.model.fields import Fields, as_fields
-from perdure.model.problems import Problems
-
-if TYPE_CHECKING:
-    from perdure.model.definition import Definition
-    from perdure.model.graph import Pair
+from perdure.model.problems import Path, Problems
 
 MOST_POLICIES = 100
 MOST_FANOUT = 250_000
@@ -95,14 +92,14 @@ def read_capabilities(node: Fields, canonical: dict[str, Any]) -> None:
         canonical["config"] = {**(canonical.get("config") or {}), "available_tools": tools}
 
 
-def check_emits(definition: Definition, pairs: dict[tuple[str, str], Pair], problems: Problems) -> None:
+def check_emits(
+    nodes: Mapping[str, Any], place_of: Callable[[str], Path], pairs: Collection[tuple[str, str]], problems: Problems
+) -> None:
     """Refuse edges that lead where their node may not."""
-    allowed = {
-        id: node["capabilities"]["can_emit_to"] for id, node in definition.nodes.items() if "capabilities" in node
-    }
+    allowed = {id: node["capabilities"]["can_emit_to"] for id, node in nodes.items() if "capabilities" in node}
     for source, target in sorted(pairs) if allowed else ():
         if source in allowed and target not in allowed[source]:
-            path = (*definition.path(source), "capabilities", "can_emit_to")
+            path = (*place_of(source), "capabilities", "can_emit_to")
             listed = ", ".join(allowed[source]) or "no node"
             message = f"node '{source}' leads to '{target}', and can_emit_to allows {listed}; add '{target}', or remove the edge"
             problems.error("transition_denied", path, message)

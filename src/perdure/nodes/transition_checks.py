@@ -39,7 +39,7 @@ def check_transitions(ir: IR, budget: Budget | None = None) -> Iterator[Problem]
             continue
         budget.spend(_EDGE_STEPS * len(about))
         for number, policy in about:
-            holds = _holds(policy, source, target, budget)
+            holds = _applies(policy, source, target, budget)
             if holds is False:
                 continue
             if isinstance(holds, str):
@@ -54,7 +54,7 @@ def check_transitions(ir: IR, budget: Budget | None = None) -> Iterator[Problem]
             return
 
 
-def _holds(policy: Policy, source: Node, target: Node, budget: Budget) -> bool | str:
+def _applies(policy: Policy, source: Node, target: Node, budget: Budget) -> bool | str:
     """Whether it is about the edge, or why that cannot be said."""
     try:
         return cel.evaluate(policy.when, {"from": source.id, "to": target.id}, budget, _ENDS)
