@@ -173,7 +173,7 @@ def _old_topic(patch: pytest.MonkeyPatch) -> None:
 def test_a_planted_bug_is_caught(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     with pytest.raises((AssertionError, IntegrityError)):
-        _walk_many(40)
+        _walk_many(400)
 
 
 def _walk_many(count: int) -> None:

@@ -65,7 +65,7 @@ def _an_old_poll_counts(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "seeds", "by"),
-    [(_items_not_carried_over, range(60), "rule 54"), (_an_old_poll_counts, range(1_000_000, 1_000_300), "TG8")],
+    [(_items_not_carried_over, range(600), "rule 54"), (_an_old_poll_counts, range(1_000_000, 1_000_300), "TG8")],
 )
 def test_a_trigger_that_loses_or_repeats_something_is_noticed(
     plant: Any, seeds: range, by: str, monkeypatch: pytest.MonkeyPatch
