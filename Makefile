@@ -110,7 +110,7 @@ bfcl: setup ## BFCL's 2,501 questions: functions and calls through every wire fo
 agentdojo: setup ## AgentDojo's 949 attacks on agents with a model that obeys all of them, in the real engine; fetches 100 MB once, minutes
 	@$(PY) scripts/judges.py agentdojo && PYTHONPATH=.judges/agentdojo $(PY) -m tests.agentdojo $(ARGS)
 
-bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, ="turns TREE" beside another checkout, =distributed, =http, =triggers, =streams
+bench: setup ## measure speed, say what became slower; JSON=1, KEEP=1; ARGS=scaling for cost against size, ="turns TREE" beside another checkout, =distributed, =http, =triggers, =streams, =agents
 	@$(PY) -m bench $(if $(JSON),--json) $(if $(KEEP),--keep) $(ARGS)
 
 peers: setup ## Perdure beside LangGraph, DBOS, Celery, Prefect, Temporal and Restate, by turns; QUICK=1 takes minutes

@@ -7,6 +7,7 @@ what became slower since those that are kept. `make bench ARGS=scaling` measures
 
 `make bench ARGS=streams` measures chunks through one edge, and the stores alone (`bench.streams`).
 `make bench ARGS=triggers` measures webhooks, schedules and idle triggers (`bench.triggers`).
+`make bench ARGS=agents` measures agents beside their models, and `ARGS="agents peers"` LangGraph's, too (`bench.agents`).
 
 `make bench ARGS=distributed` measures several processes on PostgreSQL and Valkey instead; see `bench.distributed`.
 """
@@ -61,6 +62,10 @@ def main(arguments: list[str]) -> int:
         from bench import triggers
 
         return triggers.main(wanted[1:])
+    if wanted[:1] == ["agents"]:
+        from bench import agents
+
+        return agents.main(wanted[1:])
     if wanted[:1] == ["turns"]:
         from bench import turns
 
@@ -72,7 +77,7 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in wanted if name not in TITLES]:
         there = ", ".join(TITLES)
         print(
-            f"unknown: {', '.join(unknown)}; there are {there}, scaling, turns, distributed, http, triggers, streams",
+            f"unknown: {', '.join(unknown)}; there are {there}, scaling, turns, distributed, http, triggers, streams, agents",
             file=sys.stderr,
         )
         return 2

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import pytest
+
 from bench import __main__ as bench
 from bench import figures, scenarios
 from bench.chart import draw
@@ -85,3 +87,17 @@ def test_turns_find_the_functions_of_an_older_tree_under_their_older_names():
     assert [find_function(older, name) for name in names] == [1, 2, 3]
     assert [find_function(newer, name) for name in names] == [4, 5, 6]
     assert find_function(scenarios, "open") is scenarios.open_engine
+
+
+@pytest.mark.slow
+def test_an_agent_is_measured_and_keeps_little_more_than_was_said(tmp_path):
+    command = [sys.executable, "-m", "bench.agents", "--one", str(tmp_path), "20", "2", "2000"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert 0 < found["bytes"] < 4 * found["said"]
+
+
+def test_a_shape_of_agents_that_is_not_known_is_named(capsys):
+    assert bench.main(["agents", "5x"]) == 2
+    assert "unknown: 5x; there are peers, 50x1" in capsys.readouterr().err

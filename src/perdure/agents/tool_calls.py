@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
 from perdure.agents.agent_session import RECALLED, Note, recall
 from perdure.agents.call_guard import LARGEST_SHOWN, Ruling, Wish, decide, hash_of
+from perdure.agents.light import is_light
 from perdure.agents.mcp_client import call_tool
 from perdure.agents.openapi_calls import call_operation, without_secrets
 from perdure.agents.own_tools import DELEGATE, MOST_DELEGATIONS, bind, find_misuse
@@ -58,6 +59,12 @@ MOST_SHAPES = 20
 _GROUP = LARGEST_ASKS // 2
 """How many bytes of calls are asked for at once; the others follow when these are answered."""
 _SAID = 1_000
+_FEW = 10
+"""So many small calls are judged in no time."""
+_LEAVING = frozenset({"remember", "pipeline"})
+"""Tools that leave something for later runs."""
+P = ParamSpec("P")
+T = TypeVar("T")
 _LINK = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://\S+|\bwww\.\S+")
 
 
@@ -109,10 +116,22 @@ class ToolCalls:
         answers = await self._ask_all(asks)
         await self._follow([wish for wish in wishes if wish[3]["verdict"] == "ask"], answers, transcript)
         steps = _KeptSteps(self._ctx)
-        made = [await aside(self._ctx.tenant, made_of, id, call, tool, one, steps) for id, call, tool, one in wishes]
+        made = [
+            await self._do_work(_is_told(one, self._ctx.find_step(id)), made_of, id, call, tool, one, steps)
+            for id, call, tool, one in wishes
+        ]
         self._look_for_ends(tools, made)
-        await aside(self._ctx.tenant, self._collect, tools, made, transcript)
+        leaves = any(tool is not None and tool.kind in _LEAVING for tool in tools)
+        await self._do_work(not leaves, self._collect, tools, made, transcript)
         return made
+
+    async def _do_work(self, light: bool, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Do it here if that takes no time, and beside the loop otherwise."""
+        return work(*args, **more) if light else await aside(self._ctx.tenant, work, *args, **more)
+
+    def _is_light(self, tool: Tool | None, arguments: Any) -> bool:
+        """Whether a call is looked at in no time: it stands for nothing else, and is small, as is what it has to fit."""
+        return not self._has_handles and is_light(arguments, None if tool is None else tool.schema)
 
     def _collect(self, tools: Sequence[Tool | None], made: Sequence[Made], transcript: Transcript) -> None:
         """Note what the calls leave for later runs. It may take time."""
@@ -133,7 +152,9 @@ class ToolCalls:
         """What is to become of each call; decided once, whatever the policies are when the agent is entered again."""
 
         async def judge() -> Any:
-            return await aside(self._ctx.tenant, self._judge_all, calls, transcript)
+            light = not any(self._policies())  # conditions take time
+            light = light and all(self._is_light(self._plan.find_tool(one.name), one.arguments) for one in calls)
+            return await self._do_work(light and len(calls) <= _FEW, self._judge_all, calls, transcript)
 
         kept = await self._ctx.step(f"guard/{turn[1:]}", judge)
         found: list[dict[str, Any]] = kept["calls"]
@@ -191,7 +212,7 @@ class ToolCalls:
             arguments = self._read(found, given)[0]
             return Bound(id, *bind(found, arguments), arguments, hash_of(found.name, arguments), approvers)
 
-        return await aside(self._ctx.tenant, make)
+        return await self._do_work(self._is_light(found, given), make)
 
     def _decide(self, tool: Tool, arguments: dict[str, Any], transcript: Transcript, policies: Policies) -> Ruling:
         wish = self._wish(tool, arguments, transcript)
@@ -428,7 +449,7 @@ class ToolCalls:
             if bound.tool.kind == "recall":
                 return await aside(self._ctx.tenant, self._recall, bound.given)
             value = await self._make(bound, key)
-            return await aside(self._ctx.tenant, self._keep, bound, value)
+            return await self._do_work(is_light(value), self._keep, bound, value)
         except (Failure, NoHandle) as error:
             code = error.code if isinstance(error, Failure) else "no_handle"
             return failed_call(code, str(error))
@@ -500,6 +521,11 @@ class _KeptSteps(Mapping[str, Any]):
 
     def __len__(self) -> int:
         raise NotImplementedError("steps are found by name")
+
+
+def _is_told(judged: Mapping[str, Any], kept: Any) -> bool:
+    """Whether what the model is told of a call is kept as it is told."""
+    return "text" in judged or (isinstance(kept, dict) and "text" in kept)
 
 
 def _is_allowed(tool: Tool | None, judged: Mapping[str, Any]) -> bool:
