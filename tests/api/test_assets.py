@@ -31,6 +31,14 @@ async def test_content_comes_whole_and_in_parts_also_piece_by_piece(server, ref,
         assert (await server.get(path, headers={"Range": "bytes=20000-"})).status_code == 416
 
 
+async def test_the_audit_says_which_version_was_kept_or_deleted(server, ref):
+    for _ in range(2):
+        await server.ok("/assets/logo", {"parts": [ref]}, method="PUT")
+    assert (await server.client.delete("/api/v1/assets/logo?version=1")).is_success
+    entries = (await server.ok("/audit"))["items"]
+    assert [one["object"] for one in entries if one["action"].startswith("assets.")] == ["logo@1", "logo@2", "logo@1"]
+
+
 async def test_a_page_that_was_uploaded_is_never_a_page_of_this_server(server, ref):
     name = "a;b ü%.html"
     made = await server.ok("/assets/page", {"parts": [ref], "media_type": "text/html", "file_name": name}, method="PUT")

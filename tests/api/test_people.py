@@ -415,6 +415,8 @@ async def test_many_are_counted_first_and_changed_only_if_the_count_is_right(ser
     wrong = await server.post("/dead-letters/discard", {"run_id": run_id, "expected": 3}, headers=bearer())
     assert (wrong.status_code, wrong.json()["code"]) == (409, "conflict")
     done = await post("/dead-letters/discard", {"run_id": run_id, "expected": 4, "as": "skip"}, headers=bearer())
+    audit = await server.ok("/audit?action=dead-letters.discard_many&limit=1", headers=bearer())
+    assert [(one["object"], one["detail"]["after"]) for one in audit["items"]] == [(run_id, {"matched": 4, "done": 4})]
     assert done == {"matched": 4, "done": 4, "refused": []}
     await until_state_of(server, run_id, "completed")
     assert (await post("/dead-letters/requeue", {"node": "n1"}, headers=bearer()))["matched"] == 1

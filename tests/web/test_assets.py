@@ -103,6 +103,7 @@ def test_a_file_is_kept_and_its_versions_are_listed_looked_into_and_deleted(site
     page.get_by_role("link", name="All assets").click()
     rows = page.get_by_role("table", name="Assets").locator("tbody tr")
     expect(rows).to_have_count(2)
+    assert [one["object"] for one in site.get("/audit?action=assets.promote")["items"]] == ["logo@2", "logo@1"]
     expect(rows.first).to_contain_text("red.html")
     expect(rows.first.get_by_role("link", name="draw")).to_have_attribute("href", f"/runs/{run}?node=draw")
     rows.first.get_by_role("button", name="logo").click()

@@ -72,9 +72,11 @@ async def list_assets(call: Call, query: ListAssets) -> Any:
 async def promote(call: Call, body: Promote) -> Any:
     """Keep an asset that a node gave as the next version of a name: it outlives the run. This also needs the permission `runs:read`."""
     call.principal.require(Permission.RUNS_READ)
-    return await call.service.assets.promote(
+    view = await call.service.assets.promote(
         body.run_id, body.node, name=body.name, pointer=body.pointer, visit=body.visit, item=body.item
     )
+    call.object = f"{view['name']}@{view['version']}"
+    return view
 
 
 @routes.get("/assets/{name}", READ, s.AssetVersion)
@@ -89,12 +91,15 @@ async def put_asset(call: Call, body: PutAsset) -> Any:
     that a key has for what lasts."""
     name, about = call.path("name"), {"media_type": body.media_type, "file_name": body.file_name}
     with call.site.places.enter(call.principal):
-        return await while_allowed(call, WRITE, call.service.assets.put(name, body.parts, **about))
+        view = await while_allowed(call, WRITE, call.service.assets.put(name, body.parts, **about))
+    call.object = f"{name}@{view['version']}"
+    return view
 
 
 @routes.delete("/assets/{name}", WRITE, s.AssetVersion)
 async def delete_asset(call: Call, query: ThisVersion) -> Any:
     """Delete a version of an asset. Its number is not given again."""
+    call.object = f"{call.path('name')}@{query.version}"
     return await call.service.assets.delete(call.path("name"), query.version)
 
 

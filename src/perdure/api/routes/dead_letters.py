@@ -72,6 +72,12 @@ class Filter(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         about = {"run_id": self.run_id, "workflow": self.workflow, "node": self.node, "code": self.code}
         return {**about, "expected": self.expected}
 
+    def note(self, call: Call, changed: Any) -> Any:
+        """Say in the audit which letters were meant, and of how many something was done."""
+        call.object = " ".join(filter(None, (self.workflow, self.node, self.code, self.run_id)))
+        call.noted = {"matched": changed["matched"], "done": changed["done"]}
+        return changed
+
 
 class DiscardMany(Filter, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"as_": "as"}):
     as_: As = "skip"
@@ -80,13 +86,13 @@ class DiscardMany(Filter, frozen=True, kw_only=True, forbid_unknown_fields=True,
 @routes.post("/dead-letters/requeue", OPERATE, s.ManyChanged, needs_body=False)
 async def requeue_many(call: Call, body: Filter) -> Any:
     """Try many dead letters again. Without `expected` they are only counted; with that count as `expected` it is done."""
-    return await call.service.dead_letters.requeue_many(**body.given())
+    return body.note(call, await call.service.dead_letters.requeue_many(**body.given()))
 
 
 @routes.post("/dead-letters/discard", OPERATE, s.ManyChanged, needs_body=False)
 async def discard_many(call: Call, body: DiscardMany) -> Any:
     """Give up many dead letters. Without `expected` they are only counted; with that count as `expected` it is done."""
-    return await call.service.dead_letters.discard_many(**body.given(), as_=body.as_)
+    return body.note(call, await call.service.dead_letters.discard_many(**body.given(), as_=body.as_))
 
 
 @routes.get("/dead-letters/{dead_letter_id}", READ, s.DeadLetterDetails)
