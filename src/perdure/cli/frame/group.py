@@ -96,13 +96,13 @@ class Group(click.Group):
         name = args[0]
         if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
-            hint = self._find_below(ctx, name) or suggest(
+            hint = self._suggest_noun(ctx, name) or suggest(
                 name, [*known, *self.aliases], f"there are {', '.join(known)}"
             )
             raise click.UsageError(f"No such command '{name}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def _find_below(self, ctx: click.Context, name: str) -> str:
+    def _suggest_noun(self, ctx: click.Context, name: str) -> str:
         """Where a command of this name is, if only the noun before it was left out."""
         groups = [(one, self.get_command(ctx, one)) for one in self.list_commands(ctx)]
         below = [
