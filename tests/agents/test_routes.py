@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from perdure import invariants
-from perdure.agents.route_reach import find_sinks
+from perdure.agents.route_reach import find_sinks, routes_of
 from perdure.kernel import events as e
 from perdure.llms.policy_rows import Policy
 from perdure.llms.scripted.scripted_model import ScriptedModel
@@ -253,6 +253,8 @@ def test_what_acts_before_people_are_asked_is_found_in_the_graph(nodes, acts):
     }
     ir = compiled(workflow(first, *nodes)).ir
     assert find_sinks(ir, builtin(), [ir.numbers["way"]]) == (("way",) if acts else ())
+    assert routes_of(ir, builtin(), "agent") == ({"route way": "send"} if acts else {})
+    assert routes_of(ir, builtin(), "way") == {}
 
 
 # -- in the engine -----------------------------------------------------------------------------------------------------

@@ -23,6 +23,14 @@ def find_sinks(ir: IR, registry: Registry, targets: Iterable[int]) -> tuple[str,
     return known[wanted]
 
 
+def routes_of(ir: IR, registry: Registry, agent: str) -> dict[str, str]:
+    """The routes of an agent behind which something may be written or sent, and that it may do so by choosing them."""
+    node = ir.nodes[ir.numbers[agent]]
+    if node is None or node.branch is None or node.branch.kind != "agent_driven":
+        return {}
+    return {f"route {name}": "send" for name in find_sinks(ir, registry, node.branch.available)}
+
+
 def _acts(ir: IR, registry: Registry, first: int) -> bool:
     """Whether something behind a node, or it itself, writes or sends before people are asked."""
     seen, found = {first}, [first]

@@ -70,16 +70,18 @@ def validate(file: str, modules: tuple[str, ...], where: Where, as_json: bool) -
 def _reaches(ir: IR) -> list[dict[str, Any]]:
     """What each agent can read, with labels, and what it can do."""
     from perdure.agents.label_flow import find_reaches
+    from perdure.agents.route_reach import routes_of
     from perdure.nodes import installed
 
+    registry = installed()
     return [
         {
             "agent": reach.agent,
             "label": str(reach.label),
             "sources": {name: str(label) for name, label in reach.sources.items()},
-            "sinks": reach.sinks,
+            "sinks": {**reach.sinks, **routes_of(ir, registry, reach.agent)},
         }
-        for reach in find_reaches(ir, installed())
+        for reach in find_reaches(ir, registry)
     ]
 
 
