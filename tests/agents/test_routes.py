@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from perdure import invariants
+from perdure.agents.route_guard import route_tool
 from perdure.agents.route_reach import find_sinks, routes_of
+from perdure.agents.transcript import Plan
 from perdure.kernel import events as e
 from perdure.llms.policy_rows import Policy
+from perdure.llms.port import Request as Asked
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.nodes import builtin
 from perdure.runtime.coordinator.requests import Request
@@ -190,6 +193,35 @@ async def test_a_crash_anywhere_asks_once_and_goes_where_it_went():
             assert (again, len(other.asks)) == (chosen, 1), point
 
 
+def test_a_way_that_an_agent_has_added_is_as_bad_as_the_worst_that_it_may_lead_to():
+    plan = Plan(Asked(model="m"), routes=WAYS, sinks=("refund",))
+    effects = {one: route_tool(plan, [one]).effect for one in (*WAYS, "added")}
+    assert effects == {"refund": "send", "nothing": "read", "added": "send"}
+    harmless = Plan(Asked(model="m"), routes=WAYS)
+    assert route_tool(harmless, ["added"]).effect == "read"
+
+
+async def test_no_patch_of_an_agent_goes_a_way_that_a_policy_denies(tmp_path):
+    operations = [
+        {"op": "add", "path": "/nodes/-", "value": {"id": "extra", "type": "transform", "config": {"value": 1}}},
+        {"op": "add", "path": "/edges/-", "value": {"from": "agent", "to": "extra"}},
+        {"op": "add", "path": "/edges/-", "value": {"from": "extra", "to": "refund"}},
+    ]
+    given = {"patch_spec": {"operations": operations, "description": "By another way."}}
+    rules = [{"when": {"turn": 1}, "calls": [{"name": "patch_workflow", "arguments": given}]}, *goes("nothing")]
+    one = LEADS["nodes"][0] | {"config": agent({"patch_workflow": {"palette": ["transform"]}})}
+    one = {key: value for key, value in one.items() if key != "capabilities"}
+    one["branch"] = {"type": "agent_driven", "available_next_nodes": ["refund", "nothing"]}
+    policies = [{"when": "to == 'refund' && from != 'agent'", "then": "deny"}]
+    with ScriptedModel(rules) as model:
+        async with running(tmp_path) as engine:
+            await start(engine, {"name": "w", "policies": policies, "nodes": [one, *LEADS["nodes"][1:]]})
+            assert (await ended(engine)).state == "completed"
+            said = await events(engine.journal)
+    assert not any(isinstance(event, e.RunPatched) for event in said)
+    assert "'extra' leads to 'refund', and policy 1" in msgspec.json.encode(model.seen[-1]).decode()
+
+
 # -- what is behind a route --------------------------------------------------------------------------------------------
 
 
@@ -259,7 +291,7 @@ def test_what_acts_before_people_are_asked_is_found_in_the_graph(nodes, acts):
 
 # -- in the engine -----------------------------------------------------------------------------------------------------
 
-LEADS = {
+LEADS: dict[str, Any] = {
     "name": "leads",
     "policies": [{"when": "tool == 'page'", "then": "ask", "approvers": ["ann"]}],
     "nodes": [

@@ -22,8 +22,10 @@ NEXT_NODES = "next_nodes"
 
 
 def route_tool(plan: Plan, targets: Sequence[str]) -> Tool:
-    """What a choice comes to, as a call: one that sends, if something may be sent behind it."""
-    sends = plan.approve is None and not set(plan.sinks).isdisjoint(targets)
+    """What a choice comes to, as a call: one that sends, if something may be sent behind it. A node that the agent has added may
+    lead to any that it may choose."""
+    acts = any(one in plan.sinks or one not in plan.routes for one in targets)
+    sends = plan.approve is None and bool(plan.sinks) and acts
     effect: Effect = "send" if sends or plan.approve else "read"
     return Tool(name=NEXT_NODES, kind="route", effect=effect, approve="always" if plan.approve else "tainted")
 
