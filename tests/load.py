@@ -30,6 +30,7 @@ KINDS = {
     "with a trigger that listens": range(plan.TOPICS_FROM, plan.WAITS_FROM),
     "with runs that wait for events": range(plan.WAITS_FROM, plan.WAITS_FROM + plan.DIVIDED_FROM),
     "with a trigger inside a run": range(plan.INNER_FROM, plan.INNER_FROM + plan.TRIGGERS_FROM),
+    "with a run that streams": range(plan.STREAMS_FROM, plan.STREAMS_FROM + plan.TRIGGERS_FROM),
 }
 """The seeds of each kind of history."""
 CHUNK = 50

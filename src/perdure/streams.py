@@ -140,8 +140,9 @@ class Name(NamedTuple):
     tenant: str = "default"
 
 
-def stream_name(run_id: str, node: str, port: str, tenant: str = "default") -> Name:
-    return Name(run_id, f"{node}.{port}", tenant)
+def stream_name(run_id: str, node: str, port: str, tenant: str = "default", incarnation: int = 1) -> Name:
+    """After a restore numbers of attempts are given out again: what the store still has of the time before is of another name."""
+    return Name(run_id, f"{node}.{port}" + (f"~{incarnation}" if incarnation > 1 else ""), tenant)
 
 
 def cursor_of(source: Source) -> str:

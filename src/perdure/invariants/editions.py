@@ -148,7 +148,7 @@ def _whole(model: Model, act: Act, event: e.StreamClosed) -> None:
                 model.blame(
                     "F3", f"{reader.place} has read {cursor[1]} of {port} of {act.place}; it has {ended.get(port, 0)}"
                 )
-    if _restart(model, act) != "anew" and any(stored.get(port, 0) < chunks for port, chunks in ended.items()):
+    if any(stored.get(port, 0) < chunks for port, chunks in ended.items()):
         model.blame("F5", f"{act.place} ends with {ended}, and {stored} are stored")
 
 

@@ -18,7 +18,7 @@ from perdure.simulation.many import run_seeds
 from perdure.simulation.plan import Plan, make_plan
 from perdure.simulation.report import Summary, outcome_of, trace_lines
 from perdure.simulation.shrink import shrink
-from perdure.simulation.worlds.inner_world import make_world
+from perdure.simulation.worlds.stream_world import make_world
 
 MAX_FAILURES = 5
 """The failures after which searching further says little."""

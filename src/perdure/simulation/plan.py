@@ -30,6 +30,9 @@ WAITS_FROM = 14_000_000
 INNER_FROM = 16_000_000
 """Seeds from here on are those below 2,000,000 once more, in a world with a run that has a trigger inside."""
 
+STREAMS_FROM = 18_000_000
+"""Seeds from here on are those below 2,000,000 once more, in a world with a run whose nodes read what others yield."""
+
 
 class Plan(msgspec.Struct, kw_only=True):
     seed: int
@@ -62,6 +65,8 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def make_plan(seed: int, *, size: int = 9) -> Plan:
+    if seed >= STREAMS_FROM:
+        return msgspec.structs.replace(make_plan(seed - STREAMS_FROM, size=size), seed=seed)
     if seed >= INNER_FROM:
         return msgspec.structs.replace(make_plan(seed - INNER_FROM, size=size), seed=seed)
     if seed >= WAITS_FROM:

@@ -90,6 +90,8 @@ class SimEngine(Engine):
 
     def _start(self, transport: Transport, make_listener: MakeListener) -> None:
         world = self._world
+        if not world.plan.shared and (streams := world.make_streams(self.clock)) is not None:
+            self._streams = streams
         coordinator = self.coordinator = Coordinator(
             self.journal,
             transport,

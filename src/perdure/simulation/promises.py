@@ -136,9 +136,22 @@ class Promises:
         if not any((a.output, a.output_ref) == (event.output, event.output_ref) for a in done):
             self._fail("rule 40", f"run {run_id} begins with an output of {event.node} that {source} does not have")
 
+    def _check_stored(self, run_id: str, event: e.StreamClosed) -> None:
+        """F5: what an edition has come to is what its pieces hold."""
+        for end in event.ports if event.reason == "end" else ():
+            pieces = [self._world.find_blob(part.ref) for part in event.parts if part.port == end.port]
+            stored = sum(len(msgspec.json.decode(piece)) for piece in pieces if piece is not None)
+            if stored != end.chunks:
+                self._fail("F5", f"run {run_id}: {event.node} has yielded {end.chunks} chunks, and {stored} are stored")
+
     def _check_blobs(self, run_id: str, event: e.Event) -> None:
         """V7: a blob that a journal names was written before, and so were the blobs named inside it."""
         waiting = [ref for name in ("output_ref", "outputs_ref") if (ref := getattr(event, name, None)) is not None]
+        if isinstance(event, e.StreamKept):
+            waiting.append(event.part.ref)
+        elif isinstance(event, e.StreamClosed):
+            waiting += [part.ref for part in event.parts]
+            self._check_stored(run_id, event)
         while waiting:
             ref = waiting.pop()
             found = self._world.find_blob(ref)

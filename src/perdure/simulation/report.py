@@ -13,7 +13,7 @@ from perdure.simulation import faults
 from perdure.simulation.plan import Plan
 from perdure.simulation.rules import EVIDENCE
 from perdure.simulation.world import World
-from perdure.simulation.worlds.inner_world import make_world
+from perdure.simulation.worlds.stream_world import make_world
 
 TRACE_LINES = 120
 

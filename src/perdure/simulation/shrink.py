@@ -14,7 +14,7 @@ import msgspec
 from perdure.simulation import graphs
 from perdure.simulation.plan import Plan
 from perdure.simulation.world import World
-from perdure.simulation.worlds.inner_world import make_world
+from perdure.simulation.worlds.stream_world import make_world
 
 SEEDS = 4
 """Seeds tried per candidate."""

@@ -19,6 +19,7 @@ import msgspec
 from perdure.blob_stores.memory import MemoryObjects
 from perdure.blob_stores.objects import ObjectBlobs
 from perdure.blobs import BlobStore, full_ref, key_of, parse_ref, ref_of
+from perdure.clock import Clock
 from perdure.invariants import Checker
 from perdure.journal import Accepted, Appended, Commit
 from perdure.kernel import continuations
@@ -47,6 +48,7 @@ from perdure.simulation.store import Store
 from perdure.simulation.transport import Broker
 from perdure.simulation.troubles import Troubles
 from perdure.simulation.users import Users
+from perdure.transports.local_streams import LocalStreams
 
 QUIET_SECONDS = 400.0
 """How long a run may stand still after healing, on no person's turn: dead time, sweep and slow handlers fit in."""
@@ -121,6 +123,10 @@ class World:
     async def poll(self, config: Any, ctx: Any) -> Any:
         """Poll a source, where there is one."""
         raise NotImplementedError
+
+    def make_streams(self, clock: Clock) -> LocalStreams | None:
+        """The store of streams of a process that works alone, where that is not its own."""
+        return None
 
     def blobs(self, clock: SimClock) -> BlobStore:
         """The blob store as it is, for code that looks from outside."""

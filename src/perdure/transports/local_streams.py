@@ -111,14 +111,17 @@ class LocalStreams:
             held.base = part.upto + 1
 
     async def read(self, stream: Name, edition: int, reader: str, after: int) -> Chunks | Kept | Over:
+        noted: _Edition | None = None
         while True:
             held = self._find(stream)
             if held is not None and (held.edition > edition or (held.edition == edition and held.restarted)):
                 raise Superseded
             if held is not None and held.edition == edition:
-                if reader and held.readers.get(reader) != after:
-                    held.readers[reader] = after
-                    self._wake(stream)
+                if reader and held is not noted:  # once: two attempts of a reader would wake each other for ever
+                    noted = held
+                    if held.readers.get(reader) != after:
+                        held.readers[reader] = after
+                        self._wake(stream)
                 if after + 1 < held.base:
                     return Kept(tuple(part for part, _ in held.parts if part.upto > after))
                 if held.next > after + 1:

@@ -27,6 +27,8 @@ class Batch:
         """The runs for which something was decided."""
         self.receipts: list[str] = []
         """Receipts of results that can be acknowledged without a commit."""
+        self._refused: list[str] = []
+        """Those of them that were refused."""
         self.later: list[Message] = []
         """Messages left to a later batch."""
         self.troubled = False
@@ -92,10 +94,18 @@ class Batch:
             message for messages in self._decided.values() for message in messages if isinstance(message, BeginAsked)
         ]
 
+    def refuse(self, message: Reported) -> None:
+        """Take note of a result of a run that there is not. Its worker is told where that goes on: who waits for a stream
+        would do so for ever."""
+        self.receipts.append(message.delivery.receipt)
+        if message.delivery.result.kind == "checkpointed":
+            self._refused.append(message.delivery.receipt)
+
     def list_receipts(self) -> tuple[list[str], list[str]]:
         """The receipts of all results that are settled, and those of them that were refused."""
         decided = [
             message for messages in self._decided.values() for message in messages if isinstance(message, Reported)
         ]
         receipts = [message.delivery.receipt for message in decided]
-        return [*self.receipts, *receipts], [message.delivery.receipt for message in decided if message.refused]
+        refused = [message.delivery.receipt for message in decided if message.refused]
+        return [*self.receipts, *receipts], [*self._refused, *refused]

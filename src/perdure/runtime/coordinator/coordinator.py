@@ -438,7 +438,7 @@ class Coordinator:
 
     async def _unknown(self, message: Message, batch: Batch) -> None:
         if isinstance(message, Reported):
-            batch.receipts.append(message.delivery.receipt)
+            batch.refuse(message)
         if isinstance(message, BeginAsked):
             await self.transport.grant_begin(message.request.task.task_id, False, message.request.ask)
         if isinstance(message, Noticed) and message.notice_id:  # its parent was pruned: no run is left to hear it
@@ -565,7 +565,7 @@ class Coordinator:
                 case fx.StartMore():
                     self.put(Asked.for_items(effect.address, self.clock.now()))  # behind what waits in the inbox
                 case fx.CloseStream() | fx.DropStreams():
-                    await tell_store(self.streams, loaded.state, effect)
+                    await tell_store(self.streams, loaded.state, effect, self.incarnation.number or 1)
                 case fx.StopRun() if not await put_stop(self.journal, effect):
                     self.put(Resumed(loaded.state.run_id, None))
                 case _:

@@ -205,7 +205,8 @@ class Handling:
             message.refused = True
             return
         if result.incarnation != self._incarnation.number:
-            message.refused = bool(result.begins)
+            # Who waits for a stream would wait for ever, in a slot: nobody streams for an attempt of a time that is over.
+            message.refused = bool(result.begins) or (result.flow is not None and result.flow.waits)
             self._ask_again(result)
             return
         if result.code == "function_not_found" and self._pass_on(loaded, message):

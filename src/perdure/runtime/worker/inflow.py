@@ -68,7 +68,7 @@ class _Feed:
         self.superseded = False
         self._tenant = task.tenant
         self._streams = streams
-        self._stream = stream_name(task.run_id, source.node, source.port, task.tenant)
+        self._stream = stream_name(task.run_id, source.node, source.port, task.tenant, task.incarnation)
         # The next attempt takes the place of this one: who has died holds nobody up for longer than that.
         self._reader = f"{task.node}.{source.into}"
         self._load = load
@@ -129,7 +129,18 @@ class _Feed:
             try:
                 return await asyncio.wait_for(reading, ASK_SECONDS)
             except TimeoutError:
-                await self._ask()
+                await self._ask_what_has_ended()
+
+    async def _ask_what_has_ended(self) -> None:
+        try:
+            await self._ask()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if (
+                task is not None and not task.cancelling()
+            ):  # it is refused: this attempt is over, and nobody will tell it more
+                self.superseded = True
+            raise
 
     async def leave(self) -> None:
         await self._streams.leave(self._stream, self._reader)

@@ -325,7 +325,8 @@ class Outflow:
         await self._streams.keep(self._name(name), self._edition, part, port.kept_chain)
 
     def _name(self, port: str) -> Name:
-        return stream_name(self._task.run_id, self._task.node, port, self._task.tenant)
+        task = self._task
+        return stream_name(task.run_id, task.node, port, task.tenant, task.incarnation)
 
     async def _open(self) -> None:
         try:

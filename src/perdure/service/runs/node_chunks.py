@@ -153,7 +153,8 @@ class ChunkReader:
 
     async def _flowing(self, record: RunRecord, streams: Readable) -> AsyncGenerator[News, None]:
         """What the store of chunks has, until it has no more to say. It may not know that an edition is over."""
-        name = stream_name(self._run_id, self._node, self._port, record.row.tenant)
+        incarnation = await self._engine.journal.incarnation()
+        name = stream_name(self._run_id, self._node, self._port, record.row.tenant, incarnation)
         while not self._engine.feed.closed:
             reading = streams.read(name, self._edition, "", self._number)
             try:

@@ -64,15 +64,19 @@ def _say(error: Error | None) -> str:
     return "" if error is None else f"{error.code}: {error.message}"[:_LONGEST]
 
 
-async def tell_store(streams: Streams | None, state: State, effect: fx.CloseStream | fx.DropStreams) -> None:
+async def tell_store(
+    streams: Streams | None, state: State, effect: fx.CloseStream | fx.DropStreams, incarnation: int
+) -> None:
     """As `_tell_store`; where the store is away, readers ask again, and what nobody drops ends by itself."""
     try:
-        await _tell_store(streams, state, effect)
+        await _tell_store(streams, state, effect, incarnation)
     except TransportUnavailable as error:
         logger.info("run %s: the store of its streams was not told of an end: %s", state.run_id, error)
 
 
-async def _tell_store(streams: Streams | None, state: State, effect: fx.CloseStream | fx.DropStreams) -> None:
+async def _tell_store(
+    streams: Streams | None, state: State, effect: fx.CloseStream | fx.DropStreams, incarnation: int
+) -> None:
     """Tell the readers of an edition that it is over, as they may have been before; or forget all streams of a run."""
     if streams is None:
         return
@@ -89,6 +93,5 @@ async def _tell_store(streams: Streams | None, state: State, effect: fx.CloseStr
     for port in ("out", *spec.ports):
         chunks = 0 if flow is None else sum(end.chunks for end in flow.ends if end.port == port)
         parts = () if flow is None else tuple(part for part in flow.parts if part.port == port)
-        await streams.close(
-            stream_name(address.run_id, address.node, port, state.tenant), address.attempt, over, chunks, parts
-        )
+        name = stream_name(address.run_id, address.node, port, state.tenant, incarnation)
+        await streams.close(name, address.attempt, over, chunks, parts)
