@@ -65,9 +65,8 @@ def store(data, tenant="default"):
 
 
 def stream(task, name):
-    writer, bodies = uuid.uuid4().hex, []
-    since = task.get("incarnation", 1)  # after a restore of the database numbers of attempts are given out again
-    place, base = f"{task['node']}.out" + (f"~{since}" if since > 1 else ""), f"{PREFIX}:{{streams:{task['run_id']}}}"
+    writer, bodies, place = uuid.uuid4().hex, [], f"{task['node']}.out~{task.get('incarnation', 1)}".removesuffix("~1")
+    base = f"{PREFIX}:{{streams:{task['run_id']}}}"
     keys = [f"{base}:{what}:{place}" for what in ("about", "tail", "pieces", "readers")] + [f"{base}:places"]
     about = (task.get("attempt", 1), place, f"{PREFIX}:wake:streams:", f"{task['run_id']}/{place}", 86400, 0)
     segment = {"v": 1, "run_id": task["run_id"], "place": place, "edition": task.get("attempt", 1)}
