@@ -15,7 +15,7 @@ from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.edges import in_closing_iteration
-from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.lifecycle import ENDED, N, R
 from perdure.kernel.outcomes import FREE_BYTES, accept, check_bytes, fail_attempt, fail_for_good, park
 from perdure.kernel.state import Activation, State
 from perdure.kernel.steps.mail import STEPS as MAIL
@@ -25,8 +25,6 @@ from perdure.kernel.streams import flows
 from perdure.kernel.triggers.poll_stops import has_slept, put_off
 from perdure.kernel.triggers.receivers import is_poll
 from perdure.kernel.values import Error, steps_of
-
-N, R = NodeState, RunState
 
 MOST_KEPT = 16 * 1024 * 1024
 """What the results of all steps of an activation may take in the journal, blobs counting as references: the next

@@ -12,12 +12,10 @@ from typing import Any
 import msgspec
 
 from perdure.kernel.edges import latest
-from perdure.kernel.lifecycle import ENDED, ERROR, OPEN, TAKEN, NodeState
+from perdure.kernel.lifecycle import ENDED, ERROR, OPEN, TAKEN, N
 from perdure.kernel.state import Activation, Key, State, key_of
 from perdure.kernel.values import Error
 from perdure.model.ir import IR, Reference
-
-N = NodeState
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):  # it holds data only, and a map has 100,000 of them

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.lifecycle import ENDED, N, R
 from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import AskedChild, Error
-
-N, R = NodeState, RunState
 
 MOST_SAID = 1_000
 """The most characters of the message of an error that tells of another error."""

@@ -11,12 +11,10 @@ from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.child_runs import next_undone
 from perdure.kernel.decider import Decider
-from perdure.kernel.lifecycle import IntegrityError, NodeState, RunState
+from perdure.kernel.lifecycle import IntegrityError, N, R
 from perdure.kernel.state import Activation, State
 from perdure.kernel.triggers.receivers import starts_runs
 from perdure.kernel.values import Error
-
-N, R = NodeState, RunState
 
 
 def begin(d: Decider, ends: Literal["failed", "cancelled", "rolled_back"], generation: int | None = None) -> bool:

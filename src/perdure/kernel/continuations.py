@@ -14,14 +14,12 @@ from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
 from perdure.kernel.generations import in_order
-from perdure.kernel.lifecycle import OPEN, NodeState, RunState
+from perdure.kernel.lifecycle import OPEN, N, R
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import Activation, LoopRun, State
 from perdure.kernel.triggers.carried import carry
 from perdure.kernel.triggers.events_heard import tell_heard
 from perdure.kernel.values import Error
-
-N = NodeState
 
 SEEN = 10_000
 """How many of the latest signal ids a continuing run is told: a signal that comes again counts once (rule 37)."""
@@ -123,7 +121,7 @@ def go_on(d: Decider, run: LoopRun, cause: Activation) -> None:
     )
     signals = tuple((name, payload) for _, name, payload in state.signals)
     seen = tuple(sorted(state.signals_seen, key=state.signals_seen.__getitem__))[-SEEN:]
-    pauses = tuple(sorted(state.pauses.items())) if state.state is RunState.PAUSED else ()
+    pauses = tuple(sorted(state.pauses.items())) if state.state is R.PAUSED else ()
     carried = carry(state)
     d.emit(e.RunCompleted, continued_as=new)
     inputs = state.inputs if asked is None else asked

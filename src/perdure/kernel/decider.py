@@ -18,13 +18,13 @@ from perdure.kernel.causal_past import Evidence
 from perdure.kernel.causal_past import evidence as gather
 from perdure.kernel.child_runs import list_left, open_children
 from perdure.kernel.evolve import apply
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.state import Activation, Key, State
 from perdure.kernel.triggers.receivers import find_inner_polls
 from perdure.kernel.values import Error
 from perdure.model.ir import Condition, Node
 
-Q = NodeState.QUEUED
+Q = N.QUEUED
 _complete = msgspec.structs.force_setattr
 _FAILURES = (e.NodeFailed, e.NodeRetrying, e.NodeParked, e.ItemFailed)
 
@@ -196,13 +196,13 @@ class Decider:
     def stop_children(self) -> bool:
         """Stop the children that run. True if one is waited for. A child the next generation wants again is retried
         (rule 35)."""
-        states = (NodeState.WAITING, NodeState.PARKED)
+        states = (N.WAITING, N.PARKED)
         found = sorted_by_schedule(self.state, *states) if self.state.children else []
         waited_for = False
         for activation in found:
             for child in open_children(activation):
                 self.effect(fx.StopChild(child=child))
-                waited_for = waited_for or activation.state is NodeState.WAITING
+                waited_for = waited_for or activation.state is N.WAITING
         return waited_for
 
     def leave_children(self, activation: Activation) -> None:

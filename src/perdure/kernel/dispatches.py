@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.state import Activation
 from perdure.kernel.streams.stream_readers import is_fed
 
@@ -25,7 +25,7 @@ def _keep_unfed(d: Decider, going: list[Activation]) -> list[Activation]:
     hungry = [a for a in going if not is_fed(d.state, a)]
     if not hungry:
         return going
-    hold_back(d, [a for a in hungry if a.state is not NodeState.HELD or a.reason != "stream"], "stream")
+    hold_back(d, [a for a in hungry if a.state is not N.HELD or a.reason != "stream"], "stream")
     kept = {id(activation) for activation in hungry}
     return [activation for activation in going if id(activation) not in kept]
 

@@ -18,6 +18,7 @@ from perdure.kernel.lifecycle import (
     SKIPPED,
     TAKEN,
     IntegrityError,
+    N,
     NodeState,
 )
 from perdure.kernel.state import Activation, Key, LoopRun, State, Timer, key_of
@@ -27,7 +28,6 @@ from perdure.model.ir import Edge, Node
 RENEWS = "loop.renew"
 """The rule of a route by which the loop goes back in a new run, as its handler wished (rule 15)."""
 
-N = NodeState
 _PENDING = N.PENDING
 _AT_WORK = (N.QUEUED, N.RUNNING)
 _TOKENS = (TAKEN, ERROR)

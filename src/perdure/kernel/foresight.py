@@ -11,7 +11,7 @@ import msgspec
 
 from perdure.kernel import commands as c
 from perdure.kernel.facts.trigger_facts import timer_of
-from perdure.kernel.lifecycle import RunState
+from perdure.kernel.lifecycle import R
 from perdure.kernel.state import State
 from perdure.kernel.triggers.hand_out import MOST_STARTS, Ready, ask_target
 from perdure.kernel.triggers.mailbox import Mailbox
@@ -20,7 +20,7 @@ from perdure.kernel.triggers.trigger_commands import SCHEDULE, ask_moments, find
 
 def foresee(state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdict]) -> list[c.Question]:
     """What deciding will surely ask next, with these answers; nothing more, where the list is empty."""
-    if not state.triggers or state.state is not RunState.RUNNING:
+    if not state.triggers or state.state is not R.RUNNING:
         return []
     if isinstance(command, c.FireTimer):
         return _foresee_moment(state, command, verdicts)
@@ -30,7 +30,7 @@ def foresee(state: State, command: c.Command, verdicts: Mapping[c.Need, c.Verdic
 def foresee_workflow(state: State, command: c.Command) -> str:
     """The workflow whose version deciding will ask for, as something comes that starts a run; empty where that is not sure. It is looked
     up somewhere else, so that nothing is to be decided before it is at hand."""
-    if not state.triggers or state.state is not RunState.RUNNING:
+    if not state.triggers or state.state is not R.RUNNING:
         return ""
     box = _find_due(state, command) if isinstance(command, c.FireTimer) else _find_pushed(state, command)
     return "" if box is None or box.waiting or _is_full(box) else box.policy.workflow

@@ -19,12 +19,10 @@ from perdure.kernel.edges import (
     unfix,
 )
 from perdure.kernel.events import Scope
-from perdure.kernel.lifecycle import ENDED, ERROR, FAILED, OPEN, SKIPPED, TAKEN, NodeState
+from perdure.kernel.lifecycle import ENDED, ERROR, FAILED, OPEN, SKIPPED, TAKEN, N
 from perdure.kernel.state import Activation, Key, LoopRun, State, key_of
 from perdure.kernel.values import Undo
 from perdure.model.ir import Edge, Node
-
-N = NodeState
 
 _DECIDED_BY_OTHERS = frozenset({N.PENDING, N.SKIPPED, N.UPSTREAM_FAILED})
 

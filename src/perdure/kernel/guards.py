@@ -20,11 +20,9 @@ from perdure.budget import Budget, OverBudget
 from perdure.kernel.causal_past import is_unrouted
 from perdure.kernel.edges import is_new, is_unlet, went_aside
 from perdure.kernel.generations import decided_anew, kept_waiting, may_run_again, waits_for
-from perdure.kernel.lifecycle import ERROR, OPEN, SKIPPED, TAKEN, NodeState
+from perdure.kernel.lifecycle import ERROR, OPEN, SKIPPED, TAKEN, N
 from perdure.kernel.state import Activation, State, key_of
 from perdure.model.ir import ANSWERED_TYPES, IR, Edge, Node, is_approval
-
-N = NodeState
 
 _SHOWN = frozenset({"title", "show", "approval_ui_url"})
 """Keys of an approval's config that approvers are shown. The others say who approves and what counts as a yes."""

@@ -10,11 +10,9 @@ from perdure.kernel import events as e
 from perdure.kernel.child_runs import open_children
 from perdure.kernel.decider import Decider
 from perdure.kernel.edges import head_of, is_new, latest, loops_over, went_aside
-from perdure.kernel.lifecycle import OPEN, IntegrityError, NodeState
+from perdure.kernel.lifecycle import OPEN, IntegrityError, N
 from perdure.kernel.state import Activation, LoopRun, key_of
 from perdure.kernel.values import Wait
-
-N = NodeState
 
 
 def close_iterations(d: Decider, ready: list[Activation]) -> None:

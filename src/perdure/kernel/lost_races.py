@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.kernel.edges import governing_ir, latest
-from perdure.kernel.lifecycle import SKIPPED, NodeState
+from perdure.kernel.lifecycle import SKIPPED, N
 from perdure.kernel.state import Activation, Key, State
 from perdure.model.ir import Node
 
@@ -29,7 +29,7 @@ def find_winners(state: State, loser: Activation) -> tuple[Key, ...]:
 
 def _has_won(activation: Activation, join: Node) -> bool:
     needed = join.join.at_least if join.join.cancel_rest else None
-    undecided = activation.state is NodeState.PENDING and not activation.fired and not activation.refused
+    undecided = activation.state is N.PENDING and not activation.fired and not activation.refused
     return undecided and needed is not None and activation.taken >= needed
 
 

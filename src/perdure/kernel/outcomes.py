@@ -10,14 +10,12 @@ from perdure.kernel import events as e
 from perdure.kernel.causal_past import is_unrouted, lacks_past
 from perdure.kernel.decider import Decider
 from perdure.kernel.edges import in_closed_iteration, in_closing_iteration
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.loops import cancel, open_items
 from perdure.kernel.routes import LoopExhausted, Outcome, Rejected, RoutingFailed, choose, failure_path
 from perdure.kernel.state import Activation, key_of
 from perdure.kernel.values import Error, Route
 from perdure.model.ir import Node
-
-N, R = NodeState, RunState
 
 FREE_BYTES = 1024 * 1024
 """What the steps of a run may take before they count against its `max_bytes` (rule 31)."""

@@ -11,15 +11,13 @@ from perdure.kernel import effects as fx
 from perdure.kernel.child_runs import list_left
 from perdure.kernel.compensation import child_to_undo
 from perdure.kernel.decider import in_schedule, sorted_by_schedule
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.state import Activation, State
 from perdure.kernel.streams.flows import closings
 from perdure.kernel.triggers.hand_out import find_stops
 from perdure.kernel.triggers.poll_stops import find_left
 from perdure.kernel.waits import has_more_items
 from perdure.model.money import Budget
-
-N, R = NodeState, RunState
 
 
 def outstanding(state: State) -> list[fx.Effect]:

@@ -11,13 +11,11 @@ from typing import Any
 from perdure.kernel import guards
 from perdure.kernel.edges import is_refused, latest, loosen, resolve, touch, touch_entries, uncount, went_aside
 from perdure.kernel.generations import in_order, may_run_again
-from perdure.kernel.lifecycle import ENDED, ERROR, FAILED, SKIPPED, TAKEN, IntegrityError, NodeState
+from perdure.kernel.lifecycle import ENDED, ERROR, FAILED, SKIPPED, TAKEN, IntegrityError, N
 from perdure.kernel.state import Activation, State, key_of
 from perdure.kernel.steps import asked_people
 from perdure.model.ir import IR, Edge, Node
 from perdure.model.rebase import rebase
-
-N = NodeState
 
 
 def install(state: State, ir_hash: str, *, mends: bool = False) -> None:

@@ -11,12 +11,10 @@ from perdure.kernel import patches
 from perdure.kernel.commands import Adopted
 from perdure.kernel.edges import is_new, latest, went_aside
 from perdure.kernel.guards import topological
-from perdure.kernel.lifecycle import ERROR, FAILED, TAKEN, NodeState
+from perdure.kernel.lifecycle import ERROR, FAILED, TAKEN, N
 from perdure.kernel.state import Activation, State
 from perdure.model.ir import IR, Node
 from perdure.spelling import suggest
-
-N = NodeState
 
 _AS_ITS_ROUTE_SAYS = frozenset({N.COMPLETED, N.SKIPPED, N.CANCELLED, N.PENDING})
 """States in the last iteration of a loop that follow from the outcomes adopted in it."""

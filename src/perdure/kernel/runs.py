@@ -14,7 +14,7 @@ from perdure.kernel.causal_past import lacks_past
 from perdure.kernel.decider import Decider, Refusal, sorted_by_schedule
 from perdure.kernel.edges import in_closed_iteration, is_unlet, touch
 from perdure.kernel.generations import in_order
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.outcomes import fail_unhandled, is_to_be_routed, route_kept
 from perdure.kernel.settle import end_loop_of_skipped, finish, schedule
 from perdure.kernel.state import Activation, key_of
@@ -29,8 +29,6 @@ from perdure.kernel.values import Error, Route
 from perdure.kernel.waits import advance_items, items_of
 from perdure.model.ir import Node
 from perdure.model.money import changed, least
-
-N, R = NodeState, RunState
 
 _SAID = 20
 """The most reasons a refusal gives."""

@@ -17,7 +17,7 @@ from perdure.kernel.decider import Decider, Unknown, in_schedule, sorted_by_sche
 from perdure.kernel.dispatches import hold_back, send
 from perdure.kernel.edges import in_closing_iteration, latest
 from perdure.kernel.facts.node_facts import skip
-from perdure.kernel.lifecycle import OPEN, NodeState, RunState
+from perdure.kernel.lifecycle import OPEN, N, R
 from perdure.kernel.outcomes import exceed, fail_for_good, fail_join, is_to_be_routed, route_kept
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import Activation, State, key_of
@@ -25,8 +25,6 @@ from perdure.kernel.streams.flows import close_all, follow
 from perdure.kernel.values import Error
 from perdure.kernel.withdrawn import find_withdrawn
 from perdure.model.ir import IR, Node, Reference
-
-N, R = NodeState, RunState
 
 _MAY_BE_SENT = (N.PENDING, N.HELD, N.RETRYING, N.WAITING)
 _MANY_TERMINALS = 64

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.kernel.causal_past import may_wait
-from perdure.kernel.lifecycle import IntegrityError, NodeState
+from perdure.kernel.lifecycle import IntegrityError, N, NodeState
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, waits
 from perdure.kernel.state import Activation, Approval, Key, Line, LoopRun, State, Timer
@@ -220,7 +220,7 @@ def decode(data: bytes, library: dict[str, IR]) -> State | None:
         state.irs.append(rebase(library[name], *state.irs) if state.irs else library[name])
     state.short = {a.key: None for a in snapshot.activations if a.wants is not None}
     state.streaming = any(ir.streams for ir in state.irs)
-    held = (a for a in snapshot.activations if a.state is NodeState.HELD and a.reason == "stream")
+    held = (a for a in snapshot.activations if a.state is N.HELD and a.reason == "stream")
     state.unfed = {activation.key: None for activation in held}
     if state.generation > 1:
         state.loose = {key: None for key, activation in state.activations.items() if may_wait(activation)}

@@ -14,7 +14,7 @@ from perdure.kernel.causal_past import Evidence, items
 from perdure.kernel.child_runs import MOST_SAID, child_failure, find_generation
 from perdure.kernel.decider import GRACE_SECONDS, MAX_DEPTH, Decider, Refusal
 from perdure.kernel.dispatches import hold_back, send
-from perdure.kernel.lifecycle import ENDED, OPEN, NodeState, RunState
+from perdure.kernel.lifecycle import ENDED, OPEN, N, R
 from perdure.kernel.outcomes import accept, exceed, fail_attempt, fail_for_good
 from perdure.kernel.settle import finish, schedule
 from perdure.kernel.state import Activation, Approval, State, Timer, key_of
@@ -25,8 +25,6 @@ from perdure.kernel.triggers import trigger_commands
 from perdure.kernel.triggers.events_heard import begin_listening
 from perdure.kernel.values import Asked, Error, Wait
 from perdure.model.money import Budget
-
-N, R = NodeState, RunState
 
 PORTION = 250
 """The most items that one decision starts: while it is made, no other run of this process goes on."""

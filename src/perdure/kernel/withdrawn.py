@@ -9,11 +9,9 @@ from collections.abc import Collection
 
 from perdure.kernel.edges import latest
 from perdure.kernel.guards import leads_on_anyway
-from perdure.kernel.lifecycle import ENDED, ERROR, SKIPPED, TAKEN, NodeState
+from perdure.kernel.lifecycle import ENDED, ERROR, SKIPPED, TAKEN, N
 from perdure.kernel.state import Activation, Key, State
 from perdure.model.ir import Edge
-
-N = NodeState
 
 _LED = (TAKEN, ERROR)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from perdure.kernel.lifecycle import OPEN, NodeState, RunState
+from perdure.kernel.lifecycle import OPEN, N, R
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Asked
 from perdure.runtime.coordinator.projections import letter_id
@@ -17,7 +17,6 @@ from perdure.runtime.forms import example_of
 if TYPE_CHECKING:
     from perdure.service import Service
 
-N, R = NodeState, RunState
 _DEEPEST = 20
 
 

@@ -13,7 +13,7 @@ from perdure.cli.terminal.output import COLOURS, compact, duration, shorten, unt
 from perdure.cli.terminal.painter import Painter, Redirection
 from perdure.clock import system
 from perdure.kernel import events as e
-from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.lifecycle import ENDED, N, NodeState, R
 from perdure.kernel.readings.explain import find_latest
 from perdure.kernel.readings.run_view import read_progress
 from perdure.kernel.readings.seen import JOURNAL, Seen
@@ -24,7 +24,6 @@ from perdure.model.ir import Node
 from perdure.runtime.coordinator.projections import only_waits
 from perdure.runtime.failures import show_place
 
-N, R = NodeState, RunState
 FRAMES_PER_SECOND = 8
 _SHARE = 0.1
 """The largest share of the time that goes into drawing: a run of 100,000 nodes is drawn less often."""

@@ -8,13 +8,10 @@ from typing import Any
 from perdure.kernel import events as e
 from perdure.kernel.child_runs import next_undone
 from perdure.kernel.edges import ask_timer, clear_timer, ensure, set_state, timer_name
-from perdure.kernel.lifecycle import OPEN, RUN_TRANSITIONS, IntegrityError, NodeState, RunState
+from perdure.kernel.lifecycle import OPEN, RUN_TRANSITIONS, IntegrityError, N, RunState
 from perdure.kernel.signal_lines import leave
 from perdure.kernel.state import Activation, Approval, State
 from perdure.kernel.values import Asked, Undo
-
-N = NodeState
-
 
 HANDLERS: dict[type[e.Event], Callable[[State, Any], None]] = {}
 

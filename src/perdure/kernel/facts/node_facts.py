@@ -32,7 +32,7 @@ from perdure.kernel.facts.fold_rules import (
 )
 from perdure.kernel.facts.money_facts import lose, release, reserve, settle
 from perdure.kernel.generations import make_ready
-from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN, IntegrityError, NodeState
+from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN, IntegrityError, N
 from perdure.kernel.lost_races import find_lost, find_winners
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.signal_lines import join, take_signal
@@ -43,7 +43,6 @@ from perdure.kernel.values import Reserved, heard_as, with_data, with_step
 _REF_BYTES = 128
 """What a reference takes in the journal, generously."""
 
-N = NodeState
 _OUT = (N.QUEUED, N.RUNNING)
 
 

@@ -8,14 +8,12 @@ from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer, set_timer, touch_entries
 from perdure.kernel.facts.fold_rules import close_open, folds, get, set_run_state
 from perdure.kernel.generations import reopen
-from perdure.kernel.lifecycle import IntegrityError, RunState
+from perdure.kernel.lifecycle import IntegrityError, R, RunState
 from perdure.kernel.patches import install
 from perdure.kernel.signal_lines import join
 from perdure.kernel.state import State, Timer
 from perdure.kernel.values import Money, Undo
 from perdure.model.money import Budget
-
-R = RunState
 
 
 @folds(e.RunCreated)

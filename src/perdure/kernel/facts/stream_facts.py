@@ -7,12 +7,10 @@ import msgspec
 from perdure.kernel import events as e
 from perdure.kernel.edges import resolve
 from perdure.kernel.facts.fold_rules import folds, get
-from perdure.kernel.lifecycle import ENDED, TAKEN, IntegrityError, NodeState, RunState
+from perdure.kernel.lifecycle import ENDED, TAKEN, IntegrityError, R
 from perdure.kernel.state import State
 from perdure.kernel.streams.stream_readers import forget, is_lasting, readers
 from perdure.kernel.values import Flow
-
-N, R = NodeState, RunState
 
 
 @folds(e.StreamOpened)

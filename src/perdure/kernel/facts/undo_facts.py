@@ -5,10 +5,8 @@ from __future__ import annotations
 from perdure.kernel import events as e
 from perdure.kernel.edges import clear_timer, set_state, set_timer, timer_name
 from perdure.kernel.facts.fold_rules import folds, get, planned_done, undo_of
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.state import State, Timer
-
-N = NodeState
 
 
 @folds(e.NodeCompensating)

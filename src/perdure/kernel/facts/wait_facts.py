@@ -9,10 +9,8 @@ from perdure.kernel.edges import ask_timer, clear_timer, set_state, set_timer, t
 from perdure.kernel.facts import ask_facts
 from perdure.kernel.facts.fold_rules import began, count_item, finish, folds, get, succeed
 from perdure.kernel.facts.money_facts import end_loan, lend
-from perdure.kernel.lifecycle import IntegrityError, NodeState
+from perdure.kernel.lifecycle import IntegrityError, N
 from perdure.kernel.state import Activation, Approval, State, Timer
-
-N = NodeState
 
 
 @folds(e.ApprovalRequested)

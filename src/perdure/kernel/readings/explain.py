@@ -8,7 +8,7 @@ from __future__ import annotations
 from perdure.kernel.continuations import say_worry
 from perdure.kernel.edges import in_closed_iteration
 from perdure.kernel.events import Scope
-from perdure.kernel.lifecycle import ERROR, FAILED, OPEN, SKIPPED, TAKEN, NodeState, RunState
+from perdure.kernel.lifecycle import ERROR, FAILED, OPEN, SKIPPED, TAKEN, N, R
 from perdure.kernel.readings.seen import JOURNAL, Seen, Working
 from perdure.kernel.run_ids import place
 from perdure.kernel.settle import join_verdict
@@ -17,8 +17,6 @@ from perdure.kernel.triggers.receivers import is_poll, say_source
 from perdure.kernel.values import Asked
 from perdure.model.ir import Edge, Node
 from perdure.spelling import suggest
-
-N, R = NodeState, RunState
 
 
 def explain(state: State, name: str, seen: Seen = JOURNAL) -> str:

@@ -14,11 +14,10 @@ import msgspec
 
 from perdure.kernel import events as e
 from perdure.kernel.evolve import evolve
-from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN, NodeState, RunState
+from perdure.kernel.lifecycle import ERROR, SKIPPED, TAKEN, N, NodeState, R
 from perdure.kernel.readings.explain import find_latest
 from perdure.kernel.state import Activation, Key, LoopRun, State
 
-N, R = NodeState, RunState
 STATES = tuple(state.value for state in NodeState)
 FATES = ("open", "taken", "skipped")
 _NUMBERS = {state: number for number, state in enumerate(NodeState)}

@@ -15,12 +15,10 @@ from perdure.kernel.compensation import plan_of
 from perdure.kernel.decide import decide
 from perdure.kernel.evolve import apply
 from perdure.kernel.guards import topological
-from perdure.kernel.lifecycle import OPEN, NodeState, RunState
+from perdure.kernel.lifecycle import OPEN, N, NodeState, R, RunState
 from perdure.kernel.readings.explain import find_latest
 from perdure.kernel.state import State
 from perdure.model.ir import IR
-
-N, R = NodeState, RunState
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.kernel.lifecycle import ERROR, TAKEN, NodeState, RunState
+from perdure.kernel.lifecycle import ERROR, TAKEN, N, R
 from perdure.kernel.readings.explain import current_scope, find_latest
 from perdure.kernel.readings.seen import JOURNAL, Seen
 from perdure.kernel.state import Activation, State, key_of
@@ -15,7 +15,6 @@ from perdure.kernel.triggers.receivers import say_source
 from perdure.kernel.values import Asked
 from perdure.model.ir import Node
 
-N, R = NodeState, RunState
 Reason = dict[str, Any]
 MOST_SOURCES = 100
 """How many nodes are named that one node waits for."""

@@ -9,13 +9,11 @@ from typing import Any
 
 import msgspec
 
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.readings.explain import find_latest
 from perdure.kernel.readings.seen import DEEPEST_PROGRESS, JOURNAL, Seen, Working
 from perdure.kernel.segments import BlobRef, show
 from perdure.kernel.state import Activation, State
-
-N, R = NodeState, RunState
 
 
 def run_view(state: State, *, nodes: bool = True, seen: Seen = JOURNAL) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel import patches
 from perdure.kernel.decider import Decider
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.state import Activation, State
 from perdure.kernel.steps.asks import answer
 from perdure.kernel.triggers.receivers import starts_runs
@@ -41,7 +41,7 @@ def apply_patch(d: Decider, command: c.ApplyPatch) -> None:
     current = activation.attempt == command.address.attempt and command.address.generation == d.state.generation
     if ask is None or not current or ask.content != command.content:
         return  # an answer that comes twice, or too late
-    if d.state.state not in (RunState.RUNNING, RunState.PAUSED):
+    if d.state.state not in (R.RUNNING, R.PAUSED):
         return  # its end is no answer (rule 80); the next generation asks anew
     if command.ir is not None and command.base != d.state.ir_hashes[-1]:
         d.effect(fx.ApplyPatch(address=d.state.address(activation), ask=ask.name))  # another patch came between
@@ -67,7 +67,7 @@ def apply_patch(d: Decider, command: c.ApplyPatch) -> None:
 
 def find_open(activation: Activation, name: str) -> Asked | None:
     """The patch that a waiting activation asks for under this name."""
-    ask = activation.asks.get(name) if activation.state is NodeState.WAITING else None
+    ask = activation.asks.get(name) if activation.state is N.WAITING else None
     return ask if ask is not None and ask.open and ask.kind == "patch" else None
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import steps_of
 from perdure.model.ir import IR, Node
-
-N = NodeState
 
 
 def lacks_yes(activation: Activation) -> bool:

@@ -16,15 +16,13 @@ from perdure.kernel.attempts import fence, too_much
 from perdure.kernel.decider import MAX_DEPTH, Decider
 from perdure.kernel.dispatches import hold_back
 from perdure.kernel.edges import in_closing_iteration
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.outcomes import check_bytes, fail_attempt, fail_for_good
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.settle import schedule
 from perdure.kernel.state import Activation, Approval
 from perdure.kernel.steps.money import child_budget, heard_of
 from perdure.kernel.values import MOST_ASKS, Ask, AskedChild, Asking, Error, Wait, steps_of
-
-N, R = NodeState, RunState
 
 
 def ask_for(d: Decider, command: c.AskFor) -> None:

@@ -13,13 +13,11 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal, in_schedule
 from perdure.kernel.dispatches import send
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import R
 from perdure.kernel.outcomes import fail_attempt, park
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Error
 from perdure.model.money import DIMENSIONS, MILLIONTHS, NOTHING, Budget, Room, Usage, changed, least
-
-N, R = NodeState, RunState
 
 REASON = "budget"
 """The reason that a run is paused for when its budget is used up."""

@@ -16,13 +16,11 @@ from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, in_schedule
 from perdure.kernel.dispatches import hold_back
-from perdure.kernel.lifecycle import ENDED, NodeState, RunState
+from perdure.kernel.lifecycle import ENDED, N, R
 from perdure.kernel.outcomes import park
 from perdure.kernel.state import Activation, State
 from perdure.kernel.streams.stream_readers import find_covered, find_unread, is_fed, is_lasting, readers
 from perdure.kernel.values import Error, Flow
-
-N, R = NodeState, RunState
 
 _AT_WORK = (N.QUEUED, N.RUNNING)
 DIVERGED = "stream_diverged"

@@ -13,7 +13,7 @@ from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider
 from perdure.kernel.dispatches import hold_back
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.outcomes import fail_attempt
 from perdure.kernel.streams.flows import closings, find_open
 from perdure.kernel.streams.stream_readers import is_made, sources
@@ -39,7 +39,7 @@ def open_stream(d: Decider, command: c.OpenStream) -> None:
         )
         fail_attempt(d, activation, Error("no_such_port", message), retryable=False)
         return
-    if activation.state is NodeState.QUEUED:  # from here on it is known to have begun: it is not sent again, but lapses
+    if activation.state is N.QUEUED:  # from here on it is known to have begun: it is not sent again, but lapses
         d.emit_for(e.NodeStarted, activation, worker=command.worker)
     about: dict[str, Any] = {"ports": command.ports, "writer": command.writer}
     if edition is None:
@@ -71,7 +71,7 @@ def tell_again(d: Decider, command: c.TellStreams) -> None:
         return
     idle = any(s.node in d.state.streams and not is_made(d.state, s) for _, s in sources(d.state, activation))
     risky = d.state.pinned(activation).effect == "at_most_once" and activation.begun
-    if idle and not risky and d.state.state in (RunState.RUNNING, RunState.PAUSED):
+    if idle and not risky and d.state.state in (R.RUNNING, R.PAUSED):
         d.stop(activation)
         hold_back(d, [activation], "stream")
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perdure.kernel.lifecycle import ENDED, ERROR, TAKEN, NodeState
+from perdure.kernel.lifecycle import ENDED, ERROR, TAKEN, N
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import with_data
 from perdure.model.ir import Edge
@@ -59,7 +59,7 @@ def is_fed(state: State, reader: Activation) -> bool:
 def is_made(state: State, source: Activation) -> bool:
     """Whether an attempt is at work on its stream. One that goes on may be open while nobody is."""
     flow = source.flow
-    at_work = source.state in (NodeState.QUEUED, NodeState.RUNNING)
+    at_work = source.state in (N.QUEUED, N.RUNNING)
     return source.node in state.streams and at_work and flow is not None and flow.by == source.attempt
 
 

@@ -11,14 +11,12 @@ from perdure.kernel import effects as fx
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Unknown
 from perdure.kernel.facts.trigger_facts import timer_of
-from perdure.kernel.lifecycle import RunState
+from perdure.kernel.lifecycle import R
 from perdure.kernel.triggers.mailbox import Begun, Item, Lane, Mailbox, run_of_moment, run_of_window
 from perdure.kernel.triggers.poll_stops import stop_polls
 from perdure.kernel.triggers.rates import count_allowed, next_allowed
 from perdure.kernel.triggers.windows import find_closed, next_close
 from perdure.kernel.values import Error, Fired
-
-R = RunState
 
 MOST_STARTS = 200
 """The most runs that one decision starts."""

@@ -10,13 +10,11 @@ import msgspec
 from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.state import Activation, State
 from perdure.kernel.triggers.mailbox import Cursor, Mailbox
 from perdure.kernel.triggers.receivers import OUT, find_receiver
 from perdure.kernel.values import Error, Wait
-
-N = NodeState
 
 SHORTEST_BACKOFF = 1.0
 LONGEST_BACKOFF = 300.0

@@ -13,15 +13,13 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.attempts import fence
 from perdure.kernel.decider import Decider, Refusal
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.state import Activation
 from perdure.kernel.triggers.mailbox import Mailbox, has_room
 from perdure.kernel.triggers.poll_stops import put_off, rest, stop_poll
 from perdure.kernel.triggers.receivers import find_receiver, is_answered
 from perdure.kernel.triggers.trigger_commands import add_items, box_of, check_revision, find_new
 from perdure.kernel.values import Error
-
-N, R = NodeState, RunState
 
 
 def receive(d: Decider, command: c.Receive) -> None:

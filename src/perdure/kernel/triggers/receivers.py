@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.kernel.edges import latest
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.state import Activation, State
 from perdure.kernel.triggers.mailbox import Mailbox
 
-OUT = (NodeState.QUEUED, NodeState.RUNNING)
+OUT = (N.QUEUED, N.RUNNING)
 
 
 def find_receiver(state: State, node: str) -> Activation | None:

@@ -16,7 +16,7 @@ from perdure.kernel import events as e
 from perdure.kernel.continuations import next_id
 from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.facts.trigger_facts import timer_of
-from perdure.kernel.lifecycle import RunState
+from perdure.kernel.lifecycle import R
 from perdure.kernel.triggers.carried import carry
 from perdure.kernel.triggers.hand_out import ask, count_open, hand_out, park, pause, stop_open
 from perdure.kernel.triggers.mailbox import MOST_BYTES, Cursor, Item, Mailbox, Over, Overlap, run_of_item, run_of_moment
@@ -24,8 +24,6 @@ from perdure.kernel.triggers.poll_stops import change_source, stop_polls
 from perdure.kernel.triggers.receivers import starts_runs
 from perdure.kernel.triggers.windows import assign, find_replaced
 from perdure.kernel.values import Error
-
-R = RunState
 
 SCHEDULE = "schedule"
 PAGE = 10_000

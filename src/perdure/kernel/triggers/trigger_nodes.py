@@ -14,7 +14,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import events as e
 from perdure.kernel.decider import Decider, Refusal
 from perdure.kernel.dispatches import hold_back
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.outcomes import accept, fail_for_good
 from perdure.kernel.segments import BlobRef
 from perdure.kernel.state import Activation, State
@@ -25,8 +25,6 @@ from perdure.kernel.triggers.receivers import OUT, find_receiver
 from perdure.kernel.triggers.trigger_commands import SCHEDULE, find_bad_schedule, look_again, register
 from perdure.kernel.values import Error
 from perdure.model.ir import IR, Node
-
-N, R = NodeState, RunState
 
 
 def wait_for_item(d: Decider, command: c.Await) -> None:

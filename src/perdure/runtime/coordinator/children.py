@@ -19,7 +19,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.child_runs import find_generation, open_children
 from perdure.kernel.decider import sorted_by_schedule
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
@@ -34,7 +34,6 @@ from perdure.runtime.coordinator.tasks.fetcher import Fetcher
 from perdure.runtime.coordinator.tasks.renderer import Renderer
 from perdure.runtime.filled_inputs import fill_in_aside
 
-R = RunState
 logger = logging.getLogger("perdure.children")
 
 _TROUBLE_SECONDS = 0.05
@@ -55,7 +54,7 @@ _LOOKED_AT = 100
 
 async def explain_children(journal: Journal, state: State) -> dict[str, str]:
     """An explanation, by node, for each node whose child is quarantined: a parent must not wait for it in silence."""
-    waiting = sorted_by_schedule(state, NodeState.WAITING) if state.children else []
+    waiting = sorted_by_schedule(state, N.WAITING) if state.children else []
     found = [(state.name(activation.node), child) for activation in waiting for child in open_children(activation)]
     said: dict[str, str] = {}
     for node, child in found[:_LOOKED_AT]:

@@ -14,7 +14,7 @@ from perdure.clock import Clock
 from perdure.kernel import commands as c
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.events import NodeStarted, StepStarted
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.run_ids import root_of
 from perdure.kernel.state import State
 from perdure.runtime.coordinator.arrivals import Arrival
@@ -52,7 +52,7 @@ def _is_current(state: State, result: Result) -> bool:
     if result.undo:
         undo = activation.undo
         return undo is not None and undo.attempt == result.attempt and undo.state in ("queued", "running")
-    return activation.attempt == result.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
+    return activation.attempt == result.attempt and activation.state in (N.QUEUED, N.RUNNING)
 
 
 def _is_granted(state: State, result: Result) -> bool:
@@ -124,7 +124,7 @@ class Handling:
             self._put(Asked(run_id, self._release))
 
     def _release(self, state: State) -> c.Release:
-        held = {state.name(activation.node) for activation in sorted_by_schedule(state, NodeState.HELD)}
+        held = {state.name(activation.node) for activation in sorted_by_schedule(state, N.HELD)}
         return c.Release(at=self._clock.now(), nodes=tuple(sorted(held)))
 
     def handle(self, loaded: Loaded, message: Message, batch: Batch) -> None:
@@ -190,7 +190,7 @@ class Handling:
         """Adopt the attempts of a run taken over that have begun, to watch them. Queued ones are sent again, and the
         transport finds that it has them."""
         state = loaded.state
-        for activation in sorted_by_schedule(state, NodeState.RUNNING):
+        for activation in sorted_by_schedule(state, N.RUNNING):
             self._publisher.adopt(loaded, state.address(activation))
         if state.plan:
             activation = state.activations[state.plan[-1]]

@@ -33,7 +33,7 @@ from perdure.kernel import snapshot
 from perdure.kernel.child_runs import open_children
 from perdure.kernel.continuations import say_worry
 from perdure.kernel.evolve import evolve
-from perdure.kernel.lifecycle import IntegrityError, NodeState
+from perdure.kernel.lifecycle import IntegrityError, N
 from perdure.kernel.state import State
 from perdure.model.extremes import cost
 from perdure.model.ir import IR
@@ -58,7 +58,6 @@ from perdure.runtime.coordinator.triggers.topic_names import end_of_run
 from perdure.runtime.coordinator.triggers.trigger_rows import trigger_row
 from perdure.threads import aside
 
-N = NodeState
 _ENDS = frozenset({e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunRolledBack})
 logger = logging.getLogger("perdure.loaded")
 

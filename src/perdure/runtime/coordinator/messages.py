@@ -13,7 +13,7 @@ from perdure.journal import IdempotencyKey
 from perdure.kernel import commands as c
 from perdure.kernel import effects as fx
 from perdure.kernel.address import Address
-from perdure.kernel.lifecycle import RunState
+from perdure.kernel.lifecycle import R
 from perdure.kernel.segments import BlobRef, unpack
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
@@ -22,7 +22,7 @@ from perdure.runtime.coordinator.asked_for import asked_for
 from perdure.runtime.coordinator.triggers.firings import Ends, read_firing
 from perdure.transport import BeginRequest, Delivery, Result
 
-_GOING_ON = (RunState.RUNNING, RunState.PAUSED, RunState.COMPENSATING)
+_GOING_ON = (R.RUNNING, R.PAUSED, R.COMPENSATING)
 
 
 class Reported:

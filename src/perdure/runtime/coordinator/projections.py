@@ -17,13 +17,11 @@ from perdure.journal import ApprovalRow, DeadLetterRow, LedgerRow, RunRow
 from perdure.kernel import events as e
 from perdure.kernel.address import Address
 from perdure.kernel.child_runs import list_left, waits_for_child
-from perdure.kernel.lifecycle import OPEN, TERMINAL, NodeState, RunState
+from perdure.kernel.lifecycle import OPEN, TERMINAL, N, R
 from perdure.kernel.segments import show
 from perdure.kernel.state import Activation, State
 from perdure.kernel.values import Money
 from perdure.model.money import AMOUNTS, NOTHING
-
-N = NodeState
 
 MOST_CHILDREN = 10_000
 """How many children are examined when a run is written, to see whether the run still waits for one of them."""
@@ -147,14 +145,14 @@ def works(state: State) -> bool:
     """Whether something of the run itself is with a worker, or is to be. A node held in a running run waits for a
     worker."""
     tally = state.tally
-    held = state.state is RunState.RUNNING and tally.get(N.HELD)
+    held = state.state is R.RUNNING and tally.get(N.HELD)
     return bool(tally.get(N.QUEUED) or tally.get(N.RUNNING) or held or _undoing(state))
 
 
 def only_waits(state: State) -> bool:
     """Whether the run is under way with nothing of it at a worker or in a child, as its row says too. `service.waiting`
     knows whether the children themselves only wait."""
-    return state.state is RunState.RUNNING and not _is_busy(state)
+    return state.state is R.RUNNING and not _is_busy(state)
 
 
 def _waits_for_child(state: State) -> bool:

@@ -22,7 +22,7 @@ from perdure.kernel.address import Address
 from perdure.kernel.decide import advance
 from perdure.kernel.decider import sorted_by_schedule
 from perdure.kernel.foresight import foresee, foresee_workflow
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.outstanding import outstanding
 from perdure.kernel.state import Activation
 from perdure.model.garbage import no_collection
@@ -30,8 +30,6 @@ from perdure.runtime.coordinator.loaded import Loaded
 from perdure.runtime.coordinator.messages import Asked, Inline, Message
 from perdure.runtime.coordinator.tasks.renderer import Renderer
 from perdure.runtime.worker.claim_file import claim_name
-
-N = NodeState
 
 INLINE_STEPS = 500
 """Trivial nodes of one run decided in one batch; the rest wait for the next, so that no run starves the others."""

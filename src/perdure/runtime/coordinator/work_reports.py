@@ -14,7 +14,7 @@ from typing import Any
 
 from perdure.clock import Clock
 from perdure.kernel.address import Address, parse_task_id
-from perdure.kernel.lifecycle import NodeState
+from perdure.kernel.lifecycle import N
 from perdure.kernel.readings.run_view import read_progress
 from perdure.kernel.readings.seen import JOURNAL, Seen, Working
 from perdure.kernel.state import Key, State
@@ -96,7 +96,7 @@ class WorkReports:
 
     async def of(self, state: State) -> Seen:
         """The activations of this run that are being executed."""
-        if state.terminal or not state.tally.get(NodeState.QUEUED):
+        if state.terminal or not state.tally.get(N.QUEUED):
             return JOURNAL
         tasks, blind = await self.look()
         return Seen(overlay(state, tasks), blind)
@@ -136,7 +136,7 @@ def overlay(state: State, tasks: Tasks) -> dict[Key, Working]:
         return {}
     found: dict[Key, Working] = {}
     for key, activation in state.activations.items():
-        if activation.state is NodeState.QUEUED:
+        if activation.state is N.QUEUED:
             name = state.address(activation).task_id
             working = tasks.get(name) or tasks.get(claim_name(name))
             if working is not None:

@@ -14,7 +14,7 @@ from perdure.clock import Clock
 from perdure.expressions.errors import NotAtHand, TemplateError
 from perdure.kernel import commands as c
 from perdure.kernel.address import Address
-from perdure.kernel.lifecycle import NodeState, RunState
+from perdure.kernel.lifecycle import N, R
 from perdure.kernel.readings.explain import find_latest
 from perdure.kernel.state import State
 from perdure.kernel.values import Error
@@ -89,7 +89,7 @@ class Publisher:
             return None
         for item in (None, *range(found.items_started)):
             activation = found if item is None else state.find(node, found.scope, item)
-            if activation is not None and activation.state is NodeState.QUEUED:
+            if activation is not None and activation.state is N.QUEUED:
                 if (why := self.dispatcher.why(state.address(activation).task_id)) is not None:
                     return why
         return None
@@ -181,7 +181,7 @@ class Publisher:
                 self.done(name)
             else:
                 self.adopt(loaded, address)
-                if state.terminal or state.state is RunState.CANCELLING or _is_late(state):
+                if state.terminal or state.state is R.CANCELLING or _is_late(state):
                     # The attempt has begun, though the journal did not know (rules 29, 31).
                     await self._transport.stop([name])
                 if self._renderer.is_once(state, address):
@@ -342,6 +342,6 @@ class Publisher:
 def _is_late(state: State) -> bool:
     """Whether the run is failing because of its deadline. No node may have failed: a handler's error may have any code,
     this one too."""
-    if state.state is not RunState.FAILING or state.failed_node is not None or state.error is None:
+    if state.state is not R.FAILING or state.failed_node is not None or state.error is None:
         return False
     return state.error.code == "deadline_exceeded"

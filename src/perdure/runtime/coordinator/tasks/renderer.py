@@ -29,7 +29,7 @@ from perdure.kernel import commands as c
 from perdure.kernel import run_ids, segments
 from perdure.kernel.address import Address
 from perdure.kernel.causal_past import Evidence, Seen, evidence, parents
-from perdure.kernel.lifecycle import IntegrityError, NodeState
+from perdure.kernel.lifecycle import IntegrityError, N
 from perdure.kernel.segments import BlobRef, has_sealed
 from perdure.kernel.settle import default_outputs
 from perdure.kernel.state import Activation, State
@@ -590,7 +590,7 @@ def _is_current(activation: Activation, address: Address) -> bool:
     if address.undo:
         undo = activation.undo
         return undo is not None and undo.attempt == address.attempt and undo.state == "queued"
-    return activation.attempt == address.attempt and activation.state in (NodeState.QUEUED, NodeState.RUNNING)
+    return activation.attempt == address.attempt and activation.state in (N.QUEUED, N.RUNNING)
 
 
 def _inputs(state: State, activation: Activation) -> dict[str, Any]:
