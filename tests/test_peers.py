@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from bench.peers import page
+from bench.peers import page, turns
 from bench.peers.__main__ import put_into
 from bench.peers.environments import REQUIREMENTS
-from bench.peers.measures import BY_NAME, MEASURES
+from bench.peers.measures import BY_NAME, MEASURES, QUICK
 from bench.peers.packages import find_all
 from bench.peers.perdure_embedded import build
 from bench.peers.pictures import PICTURES, draw
-from bench.peers.process import descendants
+from bench.peers.process import Failed, descendants
 from bench.peers.program import Harness, Shape
 from bench.peers.subjects import PEERS, SUBJECTS
 from bench.peers.table import find_best_peer, ratio, settle, settle_all, table_of_figures, table_of_ratios
@@ -116,6 +116,47 @@ def test_a_crash_counts_what_was_interrupted_repeated_and_lost(tmp_path):
     assert figures == {"resumed": 1.0, "recovered": "> 45 s", "interrupted": 2.0, "repeated": 1.0, "lost": 1.0}
     all_of_it = [*after, ("r3", "d", 14.0)]
     assert crash.compare(all_of_it, restarted=10.0, patience=45.0)["recovered"] == 4.0
+
+
+@pytest.mark.parametrize("under_way", [1, 0])
+def test_an_engine_that_was_killed_between_two_runs_is_killed_again(tmp_path, monkeypatch, under_way):
+    orders: list[dict[str, Any]] = []
+
+    class Program:
+        """Has one run under way at a time; at the second kill, `under_way` of them."""
+
+        launched = 10.0
+
+        def __init__(self, subject: Any, folder: Path, environment: dict[str, str]) -> None:
+            self.record = Path(environment["PEERS_RECORD"])
+
+        def ready(self) -> None: ...
+
+        def order(self, **order: Any) -> None:
+            orders.append(order)
+            steps = [f"{order.get('prefix')}-{run} {node} 1.0\n" for run in range(2) for node in "abcd"]
+            if order["do"] == "resume":
+                steps = ["k1-1 d 12.0\n"]
+            elif order["prefix"] == "k1" and under_way:
+                steps = steps[:-1]
+            with self.record.open("a") as record:
+                record.writelines(steps)
+
+        def answer(self, seconds: float) -> None: ...
+        def close(self) -> None: ...
+        def kill(self) -> None: ...
+
+    monkeypatch.setattr(turns, "Process", Program)
+    scale = QUICK._replace(kill_runs=2)
+    turn = turns.Turn(SUBJECTS[0], tmp_path, {}, list, scale, lambda measure, value: None)
+    if not under_way:
+        with pytest.raises(Failed, match="killed 5 times, and no run was under way"):
+            turn.killed()
+        assert not turn.figures
+        return
+    turn.killed()
+    assert [order.get("prefix") for order in orders] == ["k0", "k1", None]
+    assert turn.figures == {"resumed": 2.0, "recovered": 2.0, "interrupted": 1.0, "repeated": 0.0, "lost": 0.0}
 
 
 # -- programs
