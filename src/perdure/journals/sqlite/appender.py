@@ -33,14 +33,18 @@ def _in_tables(row: tuple[str, tuple[object, ...]]) -> str:
 
 
 class Run:
-    """A run as it stands within the transaction. `seen` is the number on its row in the file: the fence."""
+    """A run as it stands within the transaction. `seen` is the number on its row in the file: the fence. `fields` are those that
+    indexes know."""
 
-    __slots__ = ("changed", "commit_id", "counter", "fields", "key", "seen", "seq")
+    __slots__ = ("changed", "commit_id", "counter", "fields", "key", "seen", "seq", "started_at")
 
-    def __init__(self, key: int, seq: int, commit_id: str, fields: tuple[object, ...]) -> None:
+    def __init__(
+        self, key: int, seq: int, commit_id: str, started_at: float | None, fields: tuple[object, ...]
+    ) -> None:
         self.key = key
         self.seq = self.seen = seq
         self.commit_id = commit_id
+        self.started_at = started_at
         self.fields = fields
         self.counter = 0
         self.changed = False
@@ -108,7 +112,7 @@ class Appender:
             return self._runs[run_id]
         except KeyError:
             found = self._connection.execute(_FIND_RUN, (run_id,)).fetchone()
-            run = None if found is None else Run(found[0], found[1], found[2], found[3:])
+            run = None if found is None else Run(found[0], found[1], found[2], found[3], found[4:])
             self._runs[run_id] = run
             return run
 
@@ -174,8 +178,8 @@ class Appender:
             ),
         )
         assert cursor.lastrowid is not None
-        fields = (row.state, int(row.busy), row.ir, row.generation, row.started_at, row.ended_at, row.error)
-        run = self._runs[commit.run_id] = Run(cursor.lastrowid, last, commit.commit_id, fields)
+        fields = (row.state, int(row.busy), row.ir, row.generation, row.ended_at, row.error)
+        run = self._runs[commit.run_id] = Run(cursor.lastrowid, last, commit.commit_id, row.started_at, fields)
         if row.tags != b"{}":
             named = {"created_at": row.created_at, "run_key": run.key, "tenant": row.tenant, "tags": row.tags.decode()}
             self._connection.execute(text("append_create_tags"), named)
@@ -192,22 +196,22 @@ class Appender:
 
     def _advance(self, run: Run, commit: Commit, last: int) -> None:
         row = commit.row
-        fields = (row.state, int(row.busy), row.ir, row.generation, row.started_at, row.ended_at, row.error)
+        fields = (row.state, int(row.busy), row.ir, row.generation, row.ended_at, row.error)
         if fields != run.fields:
             run.fields = fields
             run.changed = True
         run.seq = last
         run.commit_id = commit.commit_id
-        run.counter = row.counter
+        run.counter, run.started_at = row.counter, row.started_at
         self._dirty[commit.run_id] = run
 
     def _collect(self, key: int, commit: Commit) -> None:
         if commit.events:
             add = self._events.append
             for event in commit.events[:-1]:
-                add((key, event.seq, event.type, event.at, None, event.body))
+                add((key, event.seq, event.type, event.at, "", bytearray(event.body)))
             event = commit.events[-1]
-            add((key, event.seq, event.type, event.at, commit.commit_id, event.body))
+            add((key, event.seq, event.type, event.at, commit.commit_id, bytearray(event.body)))
         for timer in commit.timers_cleared:
             self._timers[key, timer] = None
         for timer, due_at in commit.timers_set:
@@ -270,10 +274,10 @@ class Appender:
         advanced, updated = [], []
         for run in self._dirty.values():
             if run.changed:
-                updated.append((run.seq, run.commit_id, run.counter, *run.fields, run.key, run.seen))
+                updated.append((run.seq, run.commit_id, run.counter, run.started_at, *run.fields, run.key, run.seen))
                 run.changed = False
             else:
-                advanced.append((run.seq, run.commit_id, run.counter, run.key, run.seen))
+                advanced.append((run.seq, run.commit_id, run.counter, run.started_at, run.key, run.seen))
             run.seen = run.seq
         written = 0
         if advanced:

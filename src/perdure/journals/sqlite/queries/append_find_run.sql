@@ -1,3 +1,3 @@
-SELECT run_key, seq, commit_id, state, busy, ir, generation, started_at, ended_at, error
+SELECT run_key, seq, commit_id, started_at, state, busy, ir, generation, ended_at, error
 FROM runs
 WHERE run_id = ?
