@@ -77,7 +77,7 @@ def find_visible(state: State, reader: Activation | None, name: str) -> Activati
         return None
     if reader is not None:
         moment = reader.scheduled_seq or state.seq + 1
-        if found.ended_seq > moment or not _was_last(state, loops, found, len(prefix), moment):
+        if found.ended_seq > moment or (loops and not _was_last(state, loops, found, len(prefix), moment)):
             return None
     return found
 
@@ -143,7 +143,7 @@ def parents(state: State, activation: Activation) -> dict[str, Seen]:
     seen: dict[str, Seen] = {}
     if not activation.edges:
         return seen
-    late = set(activation.late)
+    late = activation.late and set(activation.late)
     known = None if len(state.irs) == 1 else _sources(state.irs[activation.ir], activation.node)
     for source, status in sorted(activation.edges.items()):
         if source in late or (known is not None and source not in known):

@@ -141,8 +141,9 @@ def _fanout(node: Node, route: Route) -> int:
 
 def check_bytes(d: Decider, activation: Activation) -> Error | None:
     """Fail the run if its values take too much; the error, whatever state the run is in."""
-    maximum = d.state.ir.limits.max_bytes
-    size = d.state.bytes + max(d.state.kept - FREE_BYTES, 0)
+    state = d.state
+    maximum = state.irs[-1].limits.max_bytes
+    size = state.bytes if state.kept <= FREE_BYTES else state.bytes + state.kept - FREE_BYTES
     if size <= maximum:
         return None
     if d.state.state in (R.RUNNING, R.PAUSED):

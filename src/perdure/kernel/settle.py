@@ -247,7 +247,7 @@ def schedule(d: Decider, ready: list[Activation]) -> None:
 
 def _is_too_far(d: Decider, activation: Activation) -> bool:
     """Whether the activation has come more hops than it may, which fails the run (rule 31)."""
-    maximum = d.state.governing(activation).max_hops or d.state.ir.limits.max_hops
+    maximum = d.state.governing(activation).max_hops or d.state.irs[-1].limits.max_hops
     if activation.hop <= maximum or activation.attempt:  # what got so far before a patch may be tried again
         return False
     exceed(d, "max_hops", activation.hop, maximum, activation)

@@ -393,10 +393,12 @@ class State(msgspec.Struct, kw_only=True):
         return self.node_in(ir, index) if node is None else node
 
     def name(self, index: int) -> str:
-        nodes = self.irs[-1].nodes if self.irs else ()
-        node = nodes[index] if index < len(nodes) else None
-        if node is not None:
-            return node.id
+        try:
+            node = self.irs[-1].nodes[index]
+            if node is not None:
+                return node.id
+        except IndexError:
+            pass  # a patch has removed it
         for ir in reversed(self.irs):
             if index < len(ir.nodes):
                 node = ir.nodes[index]

@@ -132,7 +132,7 @@ async def call_function(
 ) -> Any:
     """Call a function as a task does; `given` is what it gets where it takes a context. Raises Failure."""
     shape = _shape(function)
-    if any(type(value) is dict for value in arguments.values()):
+    if arguments and any(type(value) is dict for value in arguments.values()):
         arguments = {name: given_asset(value) for name, value in arguments.items()}
     if shape.context is not None:
         arguments = {**arguments, shape.context: given}

@@ -244,12 +244,9 @@ class Loaded:
             logger.warning("run %s: %s", state.run_id, worry, extra={"run_id": state.run_id})
         self.durable_seq = state.seq
         self.counted = state.money
-        self.events.clear()
-        self.effects.clear()
-        self.timers.clear()
-        self.notices.clear()
-        self.occurrences.clear()
-        self.notices_consumed.clear()
+        for one in (self.events, self.effects, self.timers, self.notices, self.occurrences, self.notices_consumed):
+            if one:
+                one.clear()
 
     # -- projections ---------------------------------------------------------------------------------------------------
 

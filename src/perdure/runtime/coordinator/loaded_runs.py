@@ -125,5 +125,7 @@ class Memory:
                 del self.runs[oldest]
 
     def _wake(self, run_id: str) -> None:
-        self._resting.pop(run_id, None)
-        self._awaiting.pop(run_id, None)
+        if self._resting:
+            self._resting.pop(run_id, None)
+        if self._awaiting:
+            self._awaiting.pop(run_id, None)

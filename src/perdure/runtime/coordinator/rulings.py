@@ -76,12 +76,12 @@ class Rulings:
 
     def _advance(self, loaded: Loaded, command: c.Command) -> c.Refused | None:
         """Ask the kernel, answering its questions until it can decide."""
-        if workflow := foresee_workflow(loaded.state, command):
+        if loaded.state.triggers and (workflow := foresee_workflow(loaded.state, command)):
             self._renderer.need_target(loaded.state.tenant, workflow)
         command = self._renderer.keeper.keep_brought(command, loaded.state.tenant, loaded.room)
         verdicts: dict[c.Need, c.Verdict] = {}
         budget: Budget | None = None
-        questions: Sequence[c.Question] = foresee(loaded.state, command, verdicts)
+        questions: Sequence[c.Question] = foresee(loaded.state, command, verdicts) if loaded.state.triggers else ()
         foreseen = bool(questions)
         while True:
             for question in questions:

@@ -99,7 +99,9 @@ class Claims:
         _locks.add(self)
 
     def enter(self, slot: int, task_id: str, since: float = 0.0) -> None:
-        name = claim_name(task_id).encode()
+        name = task_id.encode()
+        if len(name) > _MAX_NAME:
+            name = claim_name(task_id).encode()
         start = slot * SLOT_BYTES
         self._map[start + 2 : start + 2 + len(name)] = name
         _SINCE.pack_into(self._map, start + _SINCE_AT, since)

@@ -18,6 +18,7 @@ import mmap
 import os
 import struct
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -116,10 +117,14 @@ class Blame:
         self._handled: Handled | None = None
         self._blamed: AbstractContextManager[None] = _NOBODY
         self._careful_until = 0.0
+        self.begin: Callable[[str, int], None] = _name_nobody
+        """As `on`, until `end`: for what is done for every message."""
+        self.end: Callable[[], None] = _forget_nobody
 
     def write_to(self, handled: Handled | None) -> None:
         self._handled = handled
         self._blamed = _NOBODY if handled is None else _Blamed(handled)
+        self.begin, self.end = (_name_nobody, _forget_nobody) if handled is None else (handled.enter, handled.leave)
         if handled is not None and handled.after_death:
             self._careful_until = self._clock.monotonic() + CAREFUL_SECONDS
 
@@ -141,17 +146,16 @@ class Blame:
         self._handled.enter(run_id, seq)
         return self._blamed
 
-    def begin(self, run_id: str, seq: int) -> None:
-        """As `on`, until `end`: for what is done for every message."""
-        if self._handled is not None:
-            self._handled.enter(run_id, seq)
-
-    def end(self) -> None:
-        if self._handled is not None:
-            self._handled.leave()
-
 
 _NOBODY = contextlib.nullcontext()
+
+
+def _name_nobody(run_id: str, seq: int) -> None:
+    """Where there is no file to name a run in."""
+
+
+def _forget_nobody() -> None:
+    """Where there is no file that names a run."""
 
 
 class _Blamed:
