@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from perdure.outcomes import Abort, Chosen, Failure, NotDone, RetryLater
-from perdure.runtime.worker import outputs
+from perdure.runtime.worker import handlers, outputs
 from tests.doubles.fake_clock import FakeClock
 from tests.runtime.harness import make_task, soon, wait_until, working
 
@@ -43,6 +43,30 @@ async def test_a_handler_may_change_its_config_and_inputs_without_anybody_notici
     async with working(handler) as h:
         assert (await h.do(task)).kind == "completed"
     assert (task.config, task.inputs) == ({"list": []}, {"a": {}})
+
+
+async def test_a_config_that_fits_is_looked_at_once_for_all_attempts_that_are_given_the_same_object(monkeypatch):
+    looked: list[object] = []
+
+    def explain(node_type, config):
+        looked.append(dict(config))  # the handler changes its own
+        return "it is odd" if "odd" in config else ""
+
+    monkeypatch.setattr(handlers, "explain_rendered", explain)
+
+    async def handler(config, ctx):
+        return config.pop("x")
+
+    fits, odd = {"x": 1}, {"odd": True}
+    async with working(handler) as h:
+        given = [fits, fits, {"x": 1}, odd, odd, fits]
+        found = [await h.do(make_task(attempt=number, config=config)) for number, config in enumerate(given, 1)]
+    assert [result.output if result.kind == "completed" else result.code for result in found] == [
+        *(1, 1, 1),
+        *("bad_config", "bad_config"),
+        1,
+    ]
+    assert looked == [fits, {"x": 1}, odd, odd]
 
 
 async def test_the_context_tells_what_runs():
