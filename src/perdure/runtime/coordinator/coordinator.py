@@ -476,8 +476,7 @@ class Coordinator:
                 if loaded.changed:
                     for _ in loaded.encode_in_steps():  # nothing else decides on it meanwhile
                         await self._pace.rest_if_over()
-                    if self._pace.is_over():
-                        await self._pace.rest()
+                    await self._pace.rest_if_over()
                     commits.append(self._commit(loaded, answers.get(run_id, ())))
             except Exception as error:  # noqa: BLE001  something in the run cannot be stored
                 await self._quarantine(run_id, batch, error)

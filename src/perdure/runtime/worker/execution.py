@@ -57,7 +57,6 @@ from perdure.threads import aside
 from perdure.transport import LONGEST_PROGRESS, Result, Task, Transport, TransportUnavailable
 
 _log = logging.getLogger(__name__)
-_MOST_PASSED = 256
 
 
 class Execution:
@@ -100,8 +99,6 @@ class Execution:
         self.loop = asyncio.get_running_loop()
         self._contexts: dict[str, WorkerContext] = {}
         self.monotonic = clock.monotonic
-        self._passed: dict[tuple[str, int], Any] = {}
-        """Configs that fit their node type, by the type and their place in memory."""
         self._blocked: set[str] = set()
         """Functions that were seen to block the loop, each of which is reported once."""
 
@@ -120,7 +117,7 @@ class Execution:
                 opened: list[str] = []
                 config = await self._filling.fill(task, task.config, opened)
                 attempt.opened = bool(opened)
-            if problem := self._check(task, found, config, opened=attempt.opened):
+            if problem := self._handlers.find_misfit(task, found, config, opened=attempt.opened):
                 raise Failure("bad_config", f"{task.type} {task.node}: {problem}", retryable=False, not_done=True)
             if task.effect == "at_most_once" and not await self._is_granted(attempt):
                 return attempt.handed_back(self.worker_id)
@@ -159,19 +156,6 @@ class Execution:
                 await attempt.inflows.leave()
             if files.has_folder:
                 await files.clear()
-
-    def _check(self, task: Task, found: Found, config: Any, *, opened: bool) -> str:
-        """What is wrong with a config; empty if nothing is. One without templates is the same object for each attempt of its node
-        while that has its coordinator in this process, and is looked at once."""
-        name = task.type, id(task.config)
-        if self._passed.get(name) is task.config and task.config is not None:
-            return ""
-        problem = found.check(config)
-        if not problem and not opened:
-            if len(self._passed) >= _MOST_PASSED:
-                self._passed.clear()
-            self._passed[name] = task.config
-        return problem
 
     def _has_stopped(self, attempt: Attempt) -> bool:
         context = self._contexts.get(attempt.task_id)

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 from perdure.nodes.config_checks import explain_rendered
 from perdure.nodes.registry import Handler, Registry
 from perdure.nodes.shared_values import CLOSE_SECONDS, Opener
+from perdure.transport import Task
 
 _log = logging.getLogger(__name__)
+_MOST_PASSED = 256
 
 
 class Found(NamedTuple):
@@ -34,6 +36,8 @@ class Handlers(Mapping[str, Found]):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._found: dict[str, Found] = {}
+        self._passed: dict[tuple[str, int], Any] = {}
+        """Configs that fit their node type, by the type and their place in memory."""
         registry.worker_names()  # installed types are looked up now, not by the first heartbeat
 
     def __getitem__(self, name: str) -> Found:
@@ -53,6 +57,20 @@ class Handlers(Mapping[str, Found]):
 
     def __len__(self) -> int:
         return len(self._registry.worker_names())
+
+    def find_misfit(self, task: Task, found: Found, config: Any, *, opened: bool) -> str:
+        """What is wrong with the config of a task, as its handler gets it; empty if nothing is. One without templates is the same
+        object for each attempt of its node while that has its coordinator in this process, and is looked at once. `opened`:
+        something in it was sealed."""
+        name = task.type, id(task.config)
+        if self._passed.get(name) is task.config and task.config is not None:
+            return ""
+        problem = found.check(config)
+        if not problem and not opened:
+            if len(self._passed) >= _MOST_PASSED:
+                self._passed.clear()
+            self._passed[name] = task.config
+        return problem
 
     def explain(self, name: str) -> str:
         """Why this worker has no handler of this name."""

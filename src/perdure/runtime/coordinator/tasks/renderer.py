@@ -234,8 +234,6 @@ class Renderer:
     def accepted(self, loaded: Loaded, command: c.Command) -> c.Command:
         """A result as it may be decided on: its large values are stored, and a completion whose output does not fit the
         node's `output_schema` is a failed attempt."""
-        if isinstance(command, c.Complete):
-            return self._completed(loaded, command)
         state, keep, room = loaded.state, self.keeper.keep, loaded.room
         if isinstance(command, c.Checkpoint):
             data = command.data
@@ -250,10 +248,8 @@ class Renderer:
             return keep_asks(command, lambda value: keep(value, state.tenant, room=room)[0])
         if isinstance(command, c.Fail):
             return msgspec.structs.replace(command, error=without_details(command.error, room))
-        return command
-
-    def _completed(self, loaded: Loaded, command: c.Complete) -> c.Command:
-        state = loaded.state
+        if not isinstance(command, c.Complete):
+            return command
         if is_poll_at(state, command.address):
             return receive_polled(state, command, self.find_at_hand(state.tenant))
         if command.renews:
@@ -264,10 +260,6 @@ class Renderer:
         return self._fitting(state, self._slim(loaded, command))
 
     def _fitting(self, state: State, command: c.Complete) -> c.Command:
-        activation = state.locate(command.address)
-        schema = None if activation is None or command.address.undo else state.pinned(activation).output_schema
-        if schema is None and command.output_ref is None and type(command.output) is not BlobRef:
-            return command  # as most completions are
         problems: list[str] = []
         ref = command.output.ref if type(command.output) is BlobRef else command.output_ref
         if self.doubts_sizes and ref is not None and is_ref(ref):
@@ -275,6 +267,8 @@ class Renderer:
             if isinstance(said, Lost):
                 return _fail(command, Error("bad_output", f"the output: {said.message}"))
             command = msgspec.structs.replace(command, size=said)
+        activation = state.locate(command.address)
+        schema = None if activation is None or command.address.undo else state.pinned(activation).output_schema
         if command.output_ref is not None and not is_ref(command.output_ref):
             problems = [f"{command.output_ref[:100]!r} is no reference to a blob"]
         elif schema is not None:
