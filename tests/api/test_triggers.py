@@ -1,5 +1,6 @@
 """Triggers over HTTP: registered, read, fired, stopped and looked after (rules 45 to 50, 55 to 59)."""
 
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from perdure.sources import Source, SourceFailed
 from tests.api.helpers import bearer, serving
 from tests.attack.marks import attack
 from tests.engine.helpers import ended, transform, until_true, workflow
+from tests.waiting import PATIENCE_SECONDS
 
 REPORT = workflow(transform("a", {"day": "{{ inputs.day }}"}), name="report")
 NIGHTLY = {
@@ -469,13 +471,20 @@ async def test_figures_say_what_triggers_hold(server):
 
 
 class _Silent(Source, name="silent"):
-    """Has nothing, or cannot be asked."""
+    """Cannot be asked at first; whoever asks again gets no answer until the test is over."""
+
+    asked = 0
+    over = threading.Event()
 
     def poll(self, cursor):
+        _Silent.asked += 1
+        if _Silent.asked > 1:
+            self.over.wait(PATIENCE_SECONDS)
         raise SourceFailed("the depot does not answer")
 
 
 async def test_figures_say_how_old_the_oldest_poll_is_and_how_many_failed(server):
+    _Silent.asked, _Silent.over = 0, threading.Event()
     await server.ok("/triggers", {"name": "own", "workflow": "report", "poll": {"type": "silent", "every": "1s"}})
 
     async def figures():
@@ -486,9 +495,12 @@ async def test_figures_say_how_old_the_oldest_poll_is_and_how_many_failed(server
         found = await figures()
         return found["perdure_trigger_poll_failures_total"] > 0 and found["perdure_trigger_poll_age_seconds"] > 0
 
-    await until_true(failed_and_asked_again, "a poll has failed, and the next one is out")
-    await server.ok("/triggers/own", method="DELETE")
-    assert (await figures())["perdure_trigger_poll_age_seconds"] == 0
+    try:
+        await until_true(failed_and_asked_again, "a poll has failed, and the next one is out")
+        await server.ok("/triggers/own", method="DELETE")
+        assert (await figures())["perdure_trigger_poll_age_seconds"] == 0
+    finally:
+        _Silent.over.set()
 
 
 def test_the_figures_of_triggers_are_in_the_reference():
