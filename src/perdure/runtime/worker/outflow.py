@@ -111,7 +111,7 @@ class Outflow:
         """All chunks of `out`, while the output may hold them."""
         self._last: bytes = b"null"
         self._yielded = False
-        self._opened = False
+        self._opened = self._is_closed = False
         self._pumping: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -221,6 +221,7 @@ class Outflow:
     def close(self) -> None:
         if self._letting_go is not None:
             self._letting_go.cancel()
+        self._is_closed = True  # the pump may be woken in this very moment, and take no notice of being cancelled
         if self._pumping is not None:
             self._pumping.cancel()
 
@@ -246,7 +247,7 @@ class Outflow:
     # -- the pump ------------------------------------------------------------------------------------------------------
 
     async def _pump(self) -> None:
-        while True:
+        while not self._is_closed:
             self._wake.clear()
             try:
                 for name, port in self._ports.items():
