@@ -117,7 +117,7 @@ class Execution:
                 opened: list[str] = []
                 config = await self._filling.fill(task, task.config, opened)
                 attempt.opened = bool(opened)
-            if problem := self._handlers.find_misfit(task, found, config, opened=attempt.opened):
+            if problem := self._handlers.check_config(task, found, config, opened=attempt.opened):
                 raise Failure("bad_config", f"{task.type} {task.node}: {problem}", retryable=False, not_done=True)
             if task.effect == "at_most_once" and not await self._is_granted(attempt):
                 return attempt.handed_back(self.worker_id)

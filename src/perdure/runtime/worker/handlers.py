@@ -58,7 +58,7 @@ class Handlers(Mapping[str, Found]):
     def __len__(self) -> int:
         return len(self._registry.worker_names())
 
-    def find_misfit(self, task: Task, found: Found, config: Any, *, opened: bool) -> str:
+    def check_config(self, task: Task, found: Found, config: Any, *, opened: bool) -> str:
         """What is wrong with the config of a task, as its handler gets it; empty if nothing is. One without templates is the same
         object for each attempt of its node while that has its coordinator in this process, and is looked at once. `opened`:
         something in it was sealed."""
