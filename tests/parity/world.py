@@ -19,7 +19,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from perdure import Client
+from perdure import Client, llms
 from perdure.cli.app import app
 from perdure.llms.scripted.scripted_server import serving
 from tests.cli.helpers import human, task, wait_until, workflow
@@ -104,7 +104,8 @@ class World:
             inputs["who"] = f"ann-{self.who}"
         run_id = self.client.runs.start(definition={"name": kind, "nodes": KINDS[kind]}, inputs=inputs)["run_id"]
         if kind in ENDS:
-            assert self.client.runs.wait(run_id)["state"] == ENDS[kind]
+            ended = self.client.runs.wait(run_id)
+            assert ended["state"] == ENDS[kind], f"{kind} is {ended['state']}: {ended['error']}"
         elif kind == "parked":
             wait_until(lambda: self.client.dead_letters.list(run_id=run_id).first()["items"], "the dead letter")
         elif kind in {"asks", "busy"}:
@@ -227,8 +228,10 @@ def _folder(factory, folder=None):
     try:
         with _model() as port:
             (folder / "agents.toml").write_text(MODELS.format(port=port))
+            llms.configure(None)  # another test of this process may have read its own
             yield folder
     finally:
+        llms.configure(None)
         os.chdir(before)
         os.environ |= kept
         logger = logging.getLogger("perdure")  # the command line shows its logs itself
