@@ -22,7 +22,7 @@ INSERT INTO perdure.sessions SELECT sha256(n::text::bytea), 's' || n, 'tenant' |
 FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.saved_views SELECT 'tenant' || n % 5, 'k' || n % 500, 'view' || n, '', 'ada', n FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.assets SELECT 'tenant' || n % 500, 'name' || n, 1, '', '', '', 1, '', '', '', '', n, null FROM generate_series(1, {ROWS}) n;
-INSERT INTO perdure.archive.agent_entries SELECT 'tenant' || n % 5, 'session', 'chat' || n % 500, lpad(n::text, 8, '0'), 'ada', 'run' || n, n, '' FROM generate_series(1, {ROWS}) n;
+INSERT INTO agent_entries SELECT 'tenant' || n % 5, 'session', 'chat' || n % 500, lpad(n::text, 8, '0'), 'ada', 'run' || n, n, '' FROM generate_series(1, {ROWS}) n;
 INSERT INTO perdure.notifications
 SELECT 'told' || n, 'tenant1', CASE WHEN n % 1000 = 0 THEN 'waiting' ELSE 'delivered' END, 1, n, n, null, ''
 FROM generate_series(1, {ROWS}) n;
