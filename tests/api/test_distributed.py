@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.helpers import mounted, served
 from tests.api.test_access import body_of, fill, operations
-from tests.api.test_runs import SIGNALLED, TWO
+from tests.api.test_runs import ENDED_AT_ONCE, SIGNALLED, TWO
 from tests.api.test_stream import read, stream
 from tests.distributed.conftest import deployment
 from tests.engine.helpers import task, until_true, workflow
@@ -40,6 +40,19 @@ async def test_any_process_starts_follows_decides_and_shows(deployment):
         assert [answer.status_code for answer in answers].count(201) == 1
         for server in servers:
             assert [one["slots"] for one in (await server.ok("/queues"))["items"]] == [100]
+
+
+@pytest.mark.parametrize(("value", "state", "outputs", "code"), ENDED_AT_ONCE)
+async def test_the_answer_of_any_process_has_the_end_of_a_run_that_ended_at_once(
+    deployment, value, state, outputs, code
+):
+    definition = {"name": "quick", "nodes": [{"id": "t", "type": "transform", "config": {"value": value}}]}
+    first, other = await deployment.coordinator(), await deployment.open()
+    async with served(first) as one, served(other) as two, asyncio.timeout(60):
+        for server in (one, two):
+            started = await server.ok("/runs", {"definition": definition, "inputs": {"q": "d"}})
+            assert (started["state"], started["outputs"]) == (state, outputs)
+            assert code == (None if started["error"] is None else started["error"]["code"])
 
 
 async def test_a_queue_that_nobody_listens_to_says_how_much_is_held(deployment):

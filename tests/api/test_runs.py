@@ -58,6 +58,21 @@ async def test_a_start_is_answered_when_it_is_durable_and_the_wait_ends_with_its
     assert (await server.ok(f"/runs/{started['run_id']}"))["outputs"] == {"after": {"n": 1}}
 
 
+ENDED_AT_ONCE = [
+    ("{{ inputs.q }}", "completed", {"t": "d"}, None),
+    ("{{ inputs.q + 1 }}", "failed", None, "template_error"),
+]
+
+
+@pytest.mark.parametrize(("value", "state", "outputs", "code"), ENDED_AT_ONCE)
+async def test_the_answer_to_a_start_has_the_end_of_a_run_that_ended_at_once(server, value, state, outputs, code):
+    definition = {"name": "quick", "nodes": [{"id": "t", "type": "transform", "config": {"value": value}}]}
+    started = await server.ok("/runs", {"definition": definition, "inputs": {"q": "d"}})
+    run = await server.ok(f"/runs/{started['run_id']}")
+    assert (started["state"], started["outputs"], started["error"]) == (state, outputs, run["error"])
+    assert code == (None if run["error"] is None else run["error"]["code"])
+
+
 async def test_a_start_that_would_wait_longer_than_a_start_may_is_refused_with_the_maximum(server):
     response = await server.post("/runs", {"definition": TWO, "wait_seconds": 301})
     assert response.status_code == 422

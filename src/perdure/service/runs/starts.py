@@ -16,6 +16,7 @@ from perdure.errors import Refused
 from perdure.expressions.run_inputs import find_unknown
 from perdure.functions import FunctionNotAllowed
 from perdure.journal import RunRecord
+from perdure.kernel.lifecycle import TERMINAL
 from perdure.model.ir import IR
 from perdure.nodes.config_checks import find_refused_functions
 from perdure.runtime.coordinator.requests import KEY_USED, Request, key_outlived
@@ -105,7 +106,7 @@ class Starts:
         said = await self._warn_of_unknown(found.ir, inputs)
         if reply.run_id != run_id:  # another caller with the same key was faster
             return Started(await self._started(reply.run_id, wait_seconds), created=False)
-        if wait_seconds > 0:
+        if wait_seconds > 0 or reply.state in TERMINAL:
             return Started({**await self._started(run_id, wait_seconds), **said}, created=True)
         view = {"run_id": run_id, "workflow": found.name, "version": found.version, "state": reply.state}
         return Started({**view, "outputs": None, "error": None, **said}, created=True)
