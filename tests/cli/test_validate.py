@@ -241,6 +241,53 @@ def test_what_a_stream_edge_leads_to_is_not_missed_under_args(shell, tmp_path):
     assert shell.json("validate", calling(tmp_path, "shop:read", width=3))["problems"] == []
 
 
+STREAMING = """
+import perdure
+
+def words(n):
+    yield from range(n)
+
+def none(n):
+    return (one for one in [lambda: (yield)])
+
+def read(words: perdure.Stream[str], n: int = 0): pass
+
+def plain(n: int): pass
+
+def bare(n): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "port", "said"),
+    [
+        ("words", "read", "words", []),
+        ("words", "bare", "n", []),
+        (
+            "words",
+            "read",
+            "wrds",
+            ["read() has no parameter 'wrds', to which a stream edge leads; did you mean 'words'?"],
+        ),
+        ("words", "plain", "n", ["plain() takes 'n: int', to which a stream edge leads; annotate it perdure.Stream"]),
+        ("none", "read", "words", ["none() yields nothing, and a stream edge leaves it; yield the chunks"]),
+    ],
+)
+def test_a_stream_edge_is_held_to_what_its_ends_are(shell, tmp_path, source, target, port, said):
+    (tmp_path / "flows.py").write_text(STREAMING)
+    nodes = [
+        {"id": "a", "type": "task", "config": {"function": f"flows:{source}", "args": {"n": 3}}},
+        {"id": "b", "type": "task", "config": {"function": f"flows:{target}"}},
+    ]
+    file = workflow(tmp_path, "flow", *nodes, edges=[{"from": "a.out", "to": f"b.{port}"}])
+    problems = shell.json("validate", file)["problems"]
+    assert len(problems) == len(said)
+    for one, text in zip(problems, said, strict=True):
+        assert text in one["message"]
+    if not said:
+        assert shell.json("validate", file, "--import", "flows")["problems"] == []
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [("x = 1\ndef charge(: pass\n", "shop.py, line 2: invalid syntax"), ("\0", "shop.py: source code")],

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LARGEST = 1_000_000
 _MOST_FILES = 200
+_MAY_READ = ("Stream", "Itera", "Any", "object", "|", "Union", "Annotated")
+"""What the annotation of a parameter that reads a stream may have in it."""
 _PLAIN_DECORATORS = {"task", "perdure.task"}
 
 
@@ -34,26 +36,40 @@ class Call(msgspec.Struct, frozen=True):
     reference: str
     args: Any
     """What it is given; UNSET: an agent's model decides that."""
+    reads: tuple[str, ...] = ()
+    """The parameters to which stream edges lead."""
+    streams: bool = False
+    """Whether a stream edge leaves it."""
 
 
 def find_calls(compiled: Compiled) -> Iterator[Call]:
     """The functions that tasks and the tools of agents name, except where the name is a template."""
     draft = None if compiled.draft is None else compiled.draft.ir
     ir = compiled.ir or draft
-    for node in ir.nodes if ir is not None else ():
+    if ir is None:
+        return
+    reads: dict[int, list[str]] = {}
+    streams = set[int]()
+    for edge in ir.edges:
+        if edge.ports:
+            streams.add(edge.source)
+            reads.setdefault(edge.target, []).extend(port for _, port in edge.ports)
+    for number, node in enumerate(ir.nodes):
         if node is not None:
-            yield from _calls_of(node, f"nodes.{node.id}", f"node '{node.id}'")
+            about = (tuple(dict.fromkeys(reads.get(number, ()))), number in streams)
+            yield from _calls_of(node, f"nodes.{node.id}", f"node '{node.id}'", *about)
 
 
-def _calls_of(node: Node, path: str, what: str) -> Iterator[Call]:
+def _calls_of(node: Node, path: str, what: str, reads: tuple[str, ...] = (), streams: bool = False) -> Iterator[Call]:
     undo = node.compensator
     parts = [(node.type, node.config, f"{path}.config", what)]
     if undo is not None:
         parts.append((undo.type, undo.config, f"{path}.compensator.config", f"compensator of {what}"))
-    for kind, config, place, name in parts:
+    for number, (kind, config, place, name) in enumerate(parts):
         reference = config.get("function") if kind == "task" and isinstance(config, dict) else None
         if isinstance(reference, str) and "{{" not in reference:
-            yield Call(place, name, reference, config.get("args"))
+            edges = (reads, streams) if number == 0 else ()
+            yield Call(place, name, reference, config.get("args"), *edges)
     if node.type == "agent" and isinstance(node.config, dict):
         yield from _tools_of(node.config, f"{path}.config", what)
     if node.item is not None and isinstance(node.config, dict) and "node" in node.config:
@@ -198,7 +214,7 @@ def check_imported(compiled: Compiled) -> tuple[Problem, ...]:
         if call.args is msgspec.UNSET:
             continue
         shape = Shape(function)
-        given = dict(call.args) if isinstance(call.args, dict) else {}
+        given = {**dict.fromkeys(call.reads), **(call.args if isinstance(call.args, dict) else {})}
         if shape.context is not None:
             given[shape.context] = None
         mistake = shape.find_mistake(given)
@@ -240,8 +256,10 @@ def _check(call: Call, module: str, name: str, tree: ast.Module) -> Iterator[Pro
         return
     function = defined.get(name)
     if function is not None and isinstance(call.args, dict | None):
-        for message in _find_misfits(function, set(call.args or ())):
+        for message in _find_misfits(function, set(call.args or ()), call.reads):
             yield _warn(f"{call.path}.args" if call.args else call.path, f"{call.what}: {name}() {message}")
+        for message in _find_broken_edges(function, call):
+            yield _warn(f"{call.path}.function", f"{call.what}: {name}() {message}")
 
 
 def _names_of(tree: ast.Module) -> tuple[set[str], dict[str, Any], bool]:
@@ -272,13 +290,42 @@ def _decorator(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node)
 
 
-def _find_misfits(function: Any, given: set[str]) -> Iterator[str]:
+def _find_broken_edges(function: Any, call: Call) -> Iterator[str]:
+    """What is wrong with the stream edges at a function."""
+    found = function.args
+    known = {one.arg: one for one in [*found.posonlyargs, *found.args, *found.kwonlyargs]}
+    streams = [name for name, one in known.items() if _kind_of(one) == "Stream"]
+    for name in call.reads:
+        if name not in known:
+            if found.kwarg is None:
+                hint = suggest(name, streams, "annotate one that reads it perdure.Stream")
+                yield f"has no parameter '{name}', to which a stream edge leads; {hint}"
+        elif (kind := _kind_of(known[name])) and not any(one in kind for one in _MAY_READ):
+            yield (
+                f"takes '{name}: {kind}', to which a stream edge leads; annotate it perdure.Stream and read the chunks "
+                f"with `for`, or remove the port from the edge and give '{name}' under args"
+            )
+    if call.streams and not any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _walk_own(function)):
+        yield "yields nothing, and a stream edge leaves it; yield the chunks, or remove the ports from the edge"
+
+
+def _walk_own(function: Any) -> Iterator[ast.AST]:
+    """What is in a function, without the functions within."""
+    left: list[ast.AST] = list(function.body)
+    while left:
+        one = left.pop()
+        yield one
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            left += ast.iter_child_nodes(one)
+
+
+def _find_misfits(function: Any, given: set[str], reads: tuple[str, ...]) -> Iterator[str]:
     found = function.args
     positional = [*found.posonlyargs, *found.args]
     required = positional[: len(positional) - len(found.defaults)]
     required += [one for one, default in zip(found.kwonlyargs, found.kw_defaults, strict=True) if default is None]
     known = [*found.args, *found.kwonlyargs]
-    filled = {one.arg for one in known if _is_filled_in(one)}
+    filled = {one.arg for one in known if _is_filled_in(one) or one.arg in reads}
     if missing := [one.arg for one in required if one.arg not in given and one.arg not in filled]:
         yield f"needs {', '.join(missing)}; give it under args"
     names = [one.arg for one in known if one.arg not in filled]
@@ -288,9 +335,13 @@ def _find_misfits(function: Any, given: set[str]) -> Iterator[str]:
 
 def _is_filled_in(argument: ast.arg) -> bool:
     """Whether the engine gives it: the context, or what a stream edge leads to."""
+    return argument.arg == "ctx" or _kind_of(argument) in ("Context", "Stream")
+
+
+def _kind_of(argument: ast.arg) -> str:
+    """How it is annotated, without what stands in brackets; empty: not at all."""
     written = "" if argument.annotation is None else ast.unparse(argument.annotation).strip("'\"")
-    kind = written.removeprefix("perdure.").partition("[")[0]
-    return argument.arg == "ctx" or kind in ("Context", "Stream")
+    return written.removeprefix("perdure.").partition("[")[0]
 
 
 def _warn(path: str, message: str) -> Problem:
