@@ -191,6 +191,7 @@ def test_what_is_fired_while_the_trigger_is_paused_says_so_and_waits_for_its_res
     )
     again = applied.run("triggers", "fire", "nightly", "-i", "day=today").stdout
     assert again.startswith("nothing is started: nightly is paused, and item 2 is skipped: another waits")
+    assert "It never starts; fire again after `perdure triggers resume nightly`, or with --overlap allow" in again
     applied.run("triggers", "resume", "nightly")
     (item,) = applied.json("triggers", "items", "nightly")["items"] or [{}]
     assert item.get("state", "open") == "open"  # or its run has ended already
@@ -205,7 +206,12 @@ def test_backfill_makes_up_for_the_past_one_after_the_other(applied):
     said = applied.run(
         "schedules", "backfill", "nightly", "--since", "2026-03-27", "--until", "2026-03-30T12:00"
     ).stdout
-    assert said.startswith("nightly makes up for its moments from 2026-03-27 00:00:00 UTC to 2026-03-30 12:00:00 UTC")
+    range_ = "from 2026-03-27 00:00:00 UTC to 2026-03-30 12:00:00 UTC"
+    assert said.startswith(f"nightly makes up for its moments {range_} that have had no run; ")
+    again = ("--since", "2026-03-27", "--until", "2026-03-30T12:00", "--again")
+    assert applied.run("schedules", "backfill", "nightly", *again).stdout.startswith(
+        f"nightly makes up for its moments {range_}; "
+    )
     wrong = applied.run("schedules", "backfill", "nightly", "--since", "2026-03-30", "--until", "2026-03-27", code=1)
     assert "since comes before until" in wrong.stderr
 

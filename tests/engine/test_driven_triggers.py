@@ -66,6 +66,8 @@ async def test_a_run_that_has_ended_is_not_shown_as_open_while_nobody_drives_tri
         fired = await service.triggers.fire("nightly")
         assert fired["begun"]
         assert (await service.triggers.get("nightly"))["open"] == 1
+        (item,) = (await service.triggers.items("nightly", state="open").first())["items"]
+        assert (item["moment"], item["at"] is None) == (None, False)
     engine = await opened(tmp_path)
     engine.drives_triggers = False
     await engine.hold()

@@ -164,6 +164,14 @@ def test_a_folder_outside_of_the_roots_is_refused(folder, time, url):
         FolderSource(Folder(url.replace("{root}", str(folder))), [str(folder), ""], time)
 
 
+def test_what_is_outside_of_the_roots_is_named_as_it_was_written(folder, time):
+    said = r"' is under none of the folder_roots; add one of its parents to this setting \(PERDURE_FOLDER_ROOTS\)"
+    with pytest.raises(SourceRefused, match=f"^'../away{said}"):
+        FolderSource(Folder("../away"), [str(folder)], time)
+    with pytest.raises(SourceRefused, match=f"^'/away/a%20b.db{said}"):
+        SqliteTableSource(Table("", "orders", ("id",)), "sqlite:////away/a%20b.db", [str(folder)], time)
+
+
 def test_without_roots_no_folder_is_read(folder, time):
     for roots in ([], [""]):
         with pytest.raises(SourceRefused):

@@ -207,6 +207,22 @@ def test_what_is_fired_by_hand_stands_between_two_moments():
     }
 
 
+def test_who_fires_by_hand_is_told_which_inputs_to_give():
+    of_items = {"file": "{{ item.path }}", "at": "{{ trigger.at }}", "size": "{{ item.size }}"}
+    several = fill_inputs(make(inputs=of_items), {}, 0.0)
+    assert isinstance(several, Poison)
+    assert several.message == (
+        "its inputs file, size cannot be made by hand without an item; give them, as in -i file=VALUE"
+    )
+    one = fill_inputs(make(inputs=of_items), {"size": 1}, 0.0)
+    assert isinstance(one, Poison)
+    assert one.message == "its input file cannot be made by hand without an item; give it, as in -i file=VALUE"
+    of_moments = make(event=None, schedule={"every": 60}, inputs={"n": "{{ trigger.number + 1 }}"})
+    scheduled = fill_inputs(of_moments, {}, 0.0)
+    assert isinstance(scheduled, Poison)
+    assert scheduled.message.startswith("its input n cannot be made by hand (")
+
+
 @pytest.mark.parametrize(
     ("item", "said"),
     [

@@ -22,7 +22,7 @@ from perdure.model.garbage import no_collection
 from perdure.model.ir import IR
 from perdure.model.rebase import rebase
 
-SNAPSHOT_VERSION = 23
+SNAPSHOT_VERSION = 24
 PIECE = 2_000
 """The activations that are encoded in one step: a millisecond, without their values."""
 

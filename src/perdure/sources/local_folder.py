@@ -108,7 +108,7 @@ def resolve_folder(url: str, roots: Sequence[str]) -> Path:
     parts = urlsplit(url)
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
         raise SourceRefused("a folder is a path, or file:///… with an absolute one")
-    return resolve_place(unquote(parts.path) if parts.scheme else url, roots)
+    return resolve_place(unquote(parts.path) if parts.scheme else url, roots, url)
 
 
 def _version(stat: os.stat_result) -> str:

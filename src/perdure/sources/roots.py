@@ -36,10 +36,13 @@ def check_place(real: Path, roots: Sequence[str]) -> None:
         raise SourceRefused(_REPLACED)
 
 
-def resolve_place(path: str, roots: Sequence[str]) -> Path:
-    """The real path. Raises SourceRefused when it is under none of the roots."""
+def resolve_place(path: str, roots: Sequence[str], written: str = "") -> Path:
+    """The real path. Raises SourceRefused, which names it as it was `written`, when it is under none of the roots."""
     real = Path(os.path.realpath(path))
     allowed = [Path(os.path.realpath(root)) for root in roots if root]
     if not any(real == root or root in real.parents for root in allowed):
-        raise SourceRefused("the path is under none of the folder_roots; add one of its parents there")
+        what = f"'{written}'" if written else "the path"
+        raise SourceRefused(
+            f"{what} is under none of the folder_roots; add one of its parents to this setting (PERDURE_FOLDER_ROOTS)"
+        )
     return real

@@ -54,7 +54,7 @@ class SqliteTableSource(Source):
                 raise SourceRefused(f"'{key}' is for PostgreSQL; SQLite has one writer at a time")
         self._spec = spec
         self._clock = clock
-        self._path = resolve_place(unquote(path), roots)
+        self._path = resolve_place(unquote(path), roots, path)
         self._roots = roots
         self._connection: sqlite3.Connection | None = None
         self._reading = threading.Lock()

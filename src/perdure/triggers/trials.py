@@ -44,12 +44,20 @@ def fill_inputs(
     trigger: Trigger, given: dict[str, Any], now: float, last_success: float | None = None
 ) -> dict[str, Any] | Poison:
     """The inputs of a run that is started by hand: what is given, and for the rest what the trigger says, for this moment and
-    without an item."""
+    without an item. A Poison says which of them must be given."""
     rest = {key: value for key, value in trigger.inputs.items() if key not in given}
     schedule = trigger.source if isinstance(trigger.source, Schedule) else None
     facts = facts_of_item(now) if schedule is None else _facts_between(schedule, now, last_success)
     made = map_moment(msgspec.structs.replace(trigger, inputs=rest), facts)
-    return made if isinstance(made, Poison) else {**made, **given}
+    if not isinstance(made, Poison):
+        return {**made, **given}
+    budget = Budget()
+    alone = {key: map_moment(msgspec.structs.replace(trigger, inputs={key: rest[key]}), facts, budget) for key in rest}
+    broken = [key for key, one in alone.items() if isinstance(one, Poison)] or list(rest)
+    them, names = ("it", "input") if len(broken) == 1 else ("them", "inputs")
+    why = "without an item" if schedule is None else f"({made.message})"
+    said = f"its {names} {', '.join(broken)} cannot be made by hand {why}; give {them}, as in -i {broken[0]}=VALUE"
+    return Poison(made.part, said)
 
 
 def _facts_between(schedule: Schedule, now: float, last_success: float | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from perdure.kernel.needs import MomentsAsked
 from perdure.kernel.triggers import trigger_commands
 from perdure.runtime.coordinator.triggers.schedules import answer_moments
 from perdure.service.triggers.coming_moments import get_schedule, read_moments
+from perdure.service.triggers.shown_triggers import item_views
 from perdure.triggers.declarations import read_data
 from tests.kernel.mailboxes import answer_target, trigger
 
@@ -29,6 +30,15 @@ def test_rule_55_a_schedule_without_a_moment_to_come_is_refused():
     run.schedule(spec={"bad": True})
     assert run.refused.code == "bad_schedule"
     assert run.state.triggers == {}
+
+
+def test_rule_55_an_item_whose_run_is_open_says_its_moment_and_when_it_came():
+    run = trigger()
+    run.schedule(overlap="skip")
+    run.pass_time(21)
+    run.pass_time(5)
+    (item,) = item_views(run.box)
+    assert (item["state"], item["moment"], item["at"]) == ("open", 1_000_020.0, 1_000_020.0)
 
 
 def test_rule_55_what_is_due_in_a_pause_does_not_run_when_it_is_over():

@@ -364,7 +364,8 @@ def items(name: str, state: str | None, limit: int, cursor: str | None, where: W
 def fire(name: str, pairs: tuple[str, ...], file: str | None, overlap: str | None, where: Where, as_json: bool) -> None:
     """Start a run of a trigger now. Inputs that are given stand in the place of those that the trigger would give.
 
-    It obeys `overlap` like a moment: with `skip`, nothing is started while a run is open. --overlap says otherwise.
+    It obeys `overlap` like a moment: with `skip`, nothing is started while a run is open. --overlap says otherwise. Runs of a backfill
+    do not count: a backfill has a lane of its own, with its own --open.
     A paused trigger starts nothing, also not by hand: the item waits until the trigger is resumed.
     """
     from perdure.cli.frame.source import read_inputs
@@ -438,12 +439,13 @@ def backfill(
 ) -> None:
     """Start runs for the moments of a schedule between --since and --until, beside those that come.
 
-    A moment that has had a run gets no second one, unless --again is given.
+    A moment that has had a run gets no second one, unless --again is given; `perdure triggers show` counts it as a duplicate. These runs
+    and those that come do not wait for each other: `overlap` and `limits.open` of the schedule are for the others, --open is for these.
     """
     from perdure.clock import system
 
     end = system.now() if until is None else until
-    said = f"makes up for its moments from {moment(since)} to {moment(end)}"
+    said = f"makes up for its moments from {moment(since)} to {moment(end)}" + " that have had no run" * (not again)
     _change(
         where,
         name,

@@ -81,8 +81,8 @@ def say_fired(fired: View, trigger: View) -> str:
         case "waiting":
             return f"item {number} waits for its run, {run_id}"
         case "skipped" if is_paused:
-            todo = f"`perdure triggers resume {name}` lets it go on; --overlap allow lets this one wait too"
-            return f"nothing is started: {name} is paused, and item {number} is skipped: another waits, or a run is open; {todo}"
+            todo = f"fire again after `perdure triggers resume {name}`, or with --overlap allow, which lets that one wait too"
+            return f"nothing is started: {name} is paused, and item {number} is skipped: another waits, or a run is open. It never starts; {todo}"
         case "skipped":
             return f"item {number} is skipped: a run is open; --overlap allow starts one all the same"
         case "parked":

@@ -163,7 +163,7 @@ def _started(state: State, event: e.TriggerStarted) -> None:
         items = _remove(state, box, start.numbers)
         last = items[-1]
         if box.mode(last) != "allow":
-            state.put(box.open, start.run_id, Firing(last.number, last.key, last.lane, last.nominal))
+            state.put(box.open, start.run_id, Firing(last.number, last.key, last.lane, last.nominal, last.at))
 
 
 @folds(e.TriggerHanded)

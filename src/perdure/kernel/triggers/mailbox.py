@@ -136,6 +136,8 @@ class Firing(msgspec.Struct, frozen=True, omit_defaults=True):
     lane: int = 0
     moment: float | None = None
     """The moment of a schedule that it is for."""
+    at: float = 0.0
+    """When its item, the last one of a window, was received."""
 
 
 class Parked(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.journal import TriggerRow
-from perdure.kernel.triggers.mailbox import Item, Mailbox
+from perdure.kernel.triggers.mailbox import Firing, Item, Mailbox
 from perdure.model.trigger_sources import Webhook
 from perdure.model.triggers import Trigger
 from perdure.service.views import View
@@ -81,13 +81,21 @@ def item_views(box: Mailbox, ended: Collection[str] = ()) -> Iterator[View]:
     found += [
         {**_item_view(one.item, "parked"), "error": msgspec.to_builtins(one.error)} for one in box.parked.values()
     ]
-    blank = {"id": None, "at": None, "moment": None, "error": None}
-    found += [
-        {"number": firing.number, **blank, "key": firing.key, "run_id": run_id, "state": "open"}
-        for run_id, firing in box.open.items()
-        if run_id not in ended
-    ]
+    found += [_firing_view(run_id, firing) for run_id, firing in box.open.items() if run_id not in ended]
     yield from sorted(found, key=lambda one: int(one["number"]))
+
+
+def _firing_view(run_id: str, firing: Firing) -> View:
+    return {
+        "number": firing.number,
+        "id": None,
+        "at": firing.at or None,
+        "moment": firing.moment,
+        "error": None,
+        "key": firing.key,
+        "run_id": run_id,
+        "state": "open",
+    }
 
 
 def _item_view(item: Item, state: str) -> View:

@@ -222,7 +222,7 @@ class Triggers:
         now = self._engine.clock.now()
         made = await aside(self._tenancy.tenant, fill_inputs, trigger, dict(inputs or {}), now, last_success_of(row))
         if isinstance(made, Poison):
-            message = f"what trigger {name} would give a run cannot be made by hand: {made.message}; give it as inputs"
+            message = f"trigger {name} starts nothing: {made.message}"
             raise Invalid(message, [Trouble("inputs", "template_error", message)])
         firing = self._engine.clock.new_id() if key is None else hashlib.sha256(f"key:{key}".encode()).hexdigest()
         reply = await self._decide(
