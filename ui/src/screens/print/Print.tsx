@@ -153,7 +153,9 @@ function Sheets({ paper, at }: { paper: Paper; at: number | undefined }) {
       </header>
       <img class="picture" src={picture} alt={words.run.graph.label} />
       <h2>{text.nodes}</h2>
-      <NodeTable nodes={paper.nodes} />
+      <div class="scroller" role="group" aria-label={text.nodes} tabIndex={0}>
+        <NodeTable nodes={paper.nodes} />
+      </div>
       <Approvals approvals={paper.approvals} />
       <Errors run={run} nodes={paper.nodes} />
       <h2>{text.values}</h2>
@@ -285,28 +287,30 @@ function JournalTable({ events, last }: { events: readonly RunEvent[]; last: num
   const text = words.run.journal;
   return (
     <>
-      <table class="plain-table">
-        <thead>
-          <tr>
-            <th scope="col">{text.seq}</th>
-            <th scope="col">{text.time}</th>
-            <th scope="col">{text.type}</th>
-            <th scope="col">{text.node}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {events.map((one) => (
-            <tr key={one.seq}>
-              <td class="number">{number(one.seq)}</td>
-              <td class="number">{time(one.at)}</td>
-              <td>
-                <code>{one.type}</code>
-              </td>
-              <td>{one.node && <Foreign text={one.node} />}</td>
+      <div class="scroller" role="group" aria-label={papers.print.journal} tabIndex={0}>
+        <table class="plain-table">
+          <thead>
+            <tr>
+              <th scope="col">{text.seq}</th>
+              <th scope="col">{text.time}</th>
+              <th scope="col">{text.type}</th>
+              <th scope="col">{text.node}</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {events.map((one) => (
+              <tr key={one.seq}>
+                <td class="number">{number(one.seq)}</td>
+                <td class="number">{time(one.at)}</td>
+                <td>
+                  <code>{one.type}</code>
+                </td>
+                <td>{one.node && <Foreign text={one.node} />}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
       {last > events.length && <p>{papers.print.more(last - events.length)}</p>}
     </>
   );
