@@ -11,6 +11,7 @@ from perdure import invariants
 from perdure.agents.route_guard import route_tool
 from perdure.agents.route_reach import find_sinks, routes_of
 from perdure.agents.transcript import Plan
+from perdure.agents.transcript_view import Open, guarded
 from perdure.kernel import events as e
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Request as Asked
@@ -105,9 +106,14 @@ async def test_a_person_may_name_another_way_of_the_agent_and_no_other():
         return says("approve", data={"arguments": {"next_nodes": list(names)}})
 
     with ScriptedModel(reads_first("refund")):
-        chosen, _ = await work(agent(STRANGE), edits("nothing"), routes=WAYS, terms=SINK)
+        chosen, journal = await work(agent(STRANGE), edits("nothing"), routes=WAYS, terms=SINK)
         assert chosen.next_nodes == ("nothing",)
-        error, _ = await fails("route_not_allowed", agent(STRANGE), edits("admin"), routes=WAYS, terms=SINK)
+        row = guarded(journal.steps, Open())[-1]
+        assert (row["changed"], row["outcome"], row["not_made"]) == ({"next_nodes": ["nothing"]}, "made", None)
+        error, journal = await fails("route_not_allowed", agent(STRANGE), edits("admin"), routes=WAYS, terms=SINK)
+        row = guarded(journal.steps, Open())[-1]
+        assert (row["changed"], row["outcome"]) == ({"next_nodes": ["admin"]}, "refused")
+        assert "none of this agent's" in row["not_made"]
         assert "none of this agent's" in error.message
 
 

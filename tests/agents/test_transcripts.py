@@ -12,6 +12,7 @@ from perdure.errors import NotFound
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.runtime.coordinator.requests import Request
 from perdure.service import Service
+from perdure.transport import AgentTerms
 from tests.agents.desk import Journal, enter, tools, work
 from tests.agents.test_loop import call
 from tests.engine.helpers import ended, running, start, task, until, workflow
@@ -83,6 +84,30 @@ async def test_a_transcript_says_what_was_decided_and_why():
         (2, "t2.0", "ask", "made"),
     ]
     assert (rows[2]["untrusted"], rows[2]["arguments"]) == (["t1.0 lookup"], {"to": "ann", "text": "hi"})
+    assert [one.get("changed") for one in rows] == [None, None, EDITED]
+    assert [one["not_made"] for one in rows] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("edited", "says"),
+    [
+        ({"to": "eve", "text": "hi"}, "not allowed by policy[1]: a policy says so"),
+        ({"to": "ann", "txt": "hi"}, "text"),
+    ],
+)
+async def test_an_approved_call_that_was_not_made_says_why_with_what_the_person_changed(edited, says):
+    terms = AgentTerms(
+        policies=(
+            {"when": "tool == 'x'", "then": "ask"},
+            {"when": "tool == 'mail' && args.to == 'eve'", "then": "deny"},
+        )
+    )
+    answer = {"decision": "approve", "decided_by": "bob", "comments": None, "data": {"arguments": edited}}
+    with ScriptedModel(RULES):
+        _, journal = await work(agent(READ, SEND), lambda ask: answer, terms=terms)
+    for row in (guarded(journal.steps, Open())[-1], shown(journal)[1]["calls"][0]):
+        assert (row["decision"], row["outcome"], row["changed"]) == ("approve", "refused", edited)
+        assert says in row["not_made"]
 
 
 async def test_a_call_that_waits_or_has_begun_has_no_outcome_yet():
@@ -162,6 +187,24 @@ async def test_a_run_is_read_while_it_waits_and_when_it_has_ended(tmp_path):
             assert (other["type"], other["turns"], other["model"]) == ("task", [], None)
             with pytest.raises(NotFound):
                 await runs.transcript("r1", "nothing")
+
+
+async def test_an_approval_says_why_its_call_was_not_made(tmp_path):
+    node = {"id": "agent", "type": "agent", "config": agent(READ, SEND)}
+    with ScriptedModel(RULES):
+        async with running(tmp_path) as engine:
+            approvals = Service.of_owner(engine).approvals
+            await start(engine, workflow(node))
+            [approval] = (await until(engine, lambda state: bool(state.approvals))).approvals
+            assert (await approvals.get(approval))["not_made"] is None
+            data = {"arguments": {"to": "ann", "text": 7}}
+            await engine.runs.request(
+                Request(kind="vote", run_id="r1", approval=approval, decision="approve", by="ann", data=data)
+            )
+            await ended(engine)
+            view = await approvals.get(approval)
+            assert (view["decision"], view["data"]) == ("approve", data)
+            assert "text: 7 is not of type" in view["not_made"]
 
 
 async def test_a_model_that_is_asked_once_has_a_transcript_too_and_sealed_ones_are_not_shown(tmp_path):

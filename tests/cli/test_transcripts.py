@@ -1,5 +1,7 @@
 """`perdure runs transcript` and `perdure runs guards`, for a run that waits and for one that has ended."""
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -65,6 +67,34 @@ def test_a_person_sees_what_an_agent_was_told_said_and_did(shell, tmp_path, monk
     assert max(map(len, narrow.splitlines())) <= 80
     assert "characters; --full shows all)" in narrow.replace("\n      ", " ")
     assert "--full shows all" not in shell.run("runs", "transcript", "h1", "--full").stdout
+
+
+def test_the_log_of_guards_and_the_approval_say_what_a_person_changed_and_why_a_call_was_not_made(
+    shell, tmp_path, monkeypatch
+):
+    tool = {"function": "tests.cli.work:say", "effect": "send", "approve": "always"}
+    node = {"id": "helper", "type": "agent", "config": {"model": "scripted", "prompt": "Say it.", "tools": [tool]}}
+    file = workflow(tmp_path, "tell", node)
+    rules: list[dict[str, Any]] = [
+        {"when": {"turn": 1}, "calls": [{"name": "say", "arguments": {"text": "hello"}}]},
+        {"say": "Done."},
+    ]
+    with ScriptedModel(rules), monkeypatch.context() as patched:
+        patched.setattr(llms, "configure", lambda models: None)  # the commands have no agents file
+        for run, given in (("h1", {"text": "bye"}), ("h2", {"txt": "bye"})):
+            shell.run("run", file, "--run-id", run, "--no-wait", code=3)
+            shell.run("approvals", "approve", run, "--by", "ann", "--data", json.dumps({"arguments": given}))
+            shell.run("run", file, "--run-id", run)
+    assert 'changed to: {"text":"bye"}' in shell.run("runs", "guards", "h1").stdout
+    assert "not made" not in shell.run("runs", "guards", "h1").stdout
+    said = shell.run("runs", "guards", "h2").stdout
+    assert 'changed to: {"txt":"bye"}' in said
+    assert "not made: A person changed the call. say was not called: its arguments do not fit: " in said
+    view = shell.run(
+        "approvals", "show", shell.json("approvals", "list", "--state", "decided")["items"][1]["approval_id"]
+    )
+    assert re.search(r'^gave +{"arguments":{"txt":"bye"}}$', view.stdout, re.MULTILINE)
+    assert re.search(r"^not made +A person changed the call", view.stdout, re.MULTILINE)
 
 
 def test_a_run_without_a_model_says_so(shell, tmp_path):

@@ -253,12 +253,30 @@ class ToolCalls:
         edited = decided["data"].get("arguments") if isinstance(decided.get("data"), dict) else None
         if edited is None or edited == bound.arguments:
             return chosen, None
-        others = edited.get(NEXT_NODES) if isinstance(edited, dict) else None
-        if not isinstance(others, list) or any(one not in transcript.routes for one in others):
-            listed = ", ".join(transcript.routes)
-            return [], f"a person changed the route to one that is none of this agent's: next_nodes may be {listed}"
-        found = decide_route(self._wish(tool, {NEXT_NODES: others}, transcript), self._plan, others, self._policies())
-        return others, None if found.verdict != "deny" else f"a person changed the route, and {found.why}"
+        kept = await self._edit_route(id, tool, edited, transcript)
+        return ([], kept["text"]) if "text" in kept else (kept["arguments"][NEXT_NODES], None)
+
+    async def _edit_route(self, id: str, tool: Tool, arguments: Any, transcript: Transcript) -> dict[str, Any]:
+        """What a person made of the route: it has to be one of the agent's, and no policy may deny it."""
+
+        def judge() -> dict[str, Any]:
+            others = arguments.get(NEXT_NODES) if isinstance(arguments, dict) else None
+            if not isinstance(others, list) or any(one not in transcript.routes for one in others):
+                listed = ", ".join(transcript.routes)
+                text = f"a person changed the route to one that is none of this agent's: next_nodes may be {listed}"
+                return {"arguments": arguments, "text": text}
+            wish = self._wish(tool, {NEXT_NODES: others}, transcript)
+            found = decide_route(wish, self._plan, others, self._policies())
+            if found.verdict != "deny":
+                return {"arguments": arguments}
+            text = f"a person changed the route, and that is not allowed by {found.rule}: {found.why}"
+            return {"arguments": arguments, "text": text}
+
+        async def look() -> dict[str, Any]:
+            return await aside(self._ctx.tenant, judge)
+
+        kept: dict[str, Any] = await self._ctx.step(f"{id}.decided", look)
+        return kept
 
     async def _judge_route(self, turn: str, chosen: list[str], transcript: Transcript) -> dict[str, Any]:
         """What is to become of a route; decided once, as calls are."""
@@ -369,7 +387,10 @@ class ToolCalls:
                 return arguments_read, f"A person changed the call. {problem}"
             found = self._decide(bind(tool, arguments_read)[0], arguments_read, transcript, self._policies())
             if found.verdict == "deny":
-                return arguments_read, f"A person changed the call, and that is not allowed: {found.why}"
+                return (
+                    arguments_read,
+                    f"A person changed the call, and that is not allowed by {found.rule}: {found.why}",
+                )
             if found.verdict == "ask" and found.approvers and not (asked and set(asked) <= set(found.approvers)):
                 said = f"A person changed the call to one that others decide about ({found.why})"
                 return arguments_read, f"{said}: call it so, and they are asked"

@@ -7,8 +7,9 @@
     mail/<n>             what a person said meanwhile, and before which step of a model
     compact/<n>          what was done until then, summed up by the model before turn n, because it was too much for it
     guard/<n>            of the last turn: what it decided about the route; `t<n>.0.ok` what people said about it
-    t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before; `.happened` what they said when
-                         nobody knew whether it had happened, and `.again` what it gave then
+    t<n>.<i>             what call i of turn n gave; `t<n>.<i>.ok` what people said about it before; `.decided` what they made of its
+                         arguments, with `text` where it may not be made so; `.happened` what they said when nobody knew whether it had
+                         happened, and `.again` what it gave then
 
 The loop and the readers of a transcript use the same code, so that both see the same: every request can be rebuilt from
 its steps, and has the hash that was recorded (AG2).

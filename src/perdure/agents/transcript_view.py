@@ -153,8 +153,6 @@ def _turn(plan: Plan, turn: Turn, steps: Mapping[str, Any], now: Open) -> Row:
         row = _call(id, call.name, call.arguments, judged, steps, now)
         if made is not None:
             row |= {"result": made.text, "label": str(made.label)}
-            if made.arguments != call.arguments:
-                row["changed"] = made.arguments
             row["outcome"] = "refused" if made.denied or "text" in judged else "failed" if made.failed else "made"
         rows.append({"id": id, **row})
     said = _said(turn.number, turn.step, turn.kept, turn.drift)
@@ -201,7 +199,11 @@ def _call(id: str, tool: str, arguments: Any, judged: Mapping[str, Any], steps: 
         "happened": None,
         "begun": bool(now.begun & {id, f"{id}{AGAIN}"}),
         "outcome": _outcome(id, judged, steps.get(f"{id}.ok"), steps),
+        "not_made": None,
     }
+    decided = steps.get(f"{id}.decided")
+    if isinstance(decided, dict):
+        row |= {"changed": decided["arguments"], "not_made": decided.get("text")}
     if isinstance(answer, dict):
         row |= {key: answer.get(key) for key in ("decision", "decided_by", "comments")}
     if isinstance(doubt, dict):

@@ -109,6 +109,8 @@ def show(approval_id: str, where: Where, as_json: bool) -> None:
             "state": view["decision"] or (CANCELLED if view["state"] == "decided" else view["state"]),
             "by": view["decided_by"] or "",
             "comments": view["comments"],
+            "gave": "" if view["data"] is None else compact(view["data"], 100_000),
+            "not made": view.get("not_made") or "",
             "asked": f"{people}, {since(view['requested_at'])}",
             "needed": f"{view['quorum']} of them" if view["quorum"] > 1 else "",
             "until": "" if view["expires_at"] is None or view["state"] != "pending" else until(view["expires_at"]),

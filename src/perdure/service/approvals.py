@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import msgspec
 
@@ -125,10 +125,17 @@ class Approvals:
         view: View = {**approval_view(row), "form": None, "decision": None, "decided_by": None, "data": None}
         view["ballots"] = ballots = []
         view["delegations"] = []
+        view["not_made"] = None
         shown: Any = None
-        async for event in self._about(row):
+        asked: e.ApprovalRequested | None = None
+        async for event in read_all(self._engine, row.run_id):
+            if asked is not None and _is_edit(event, asked):
+                view["not_made"] = await self._why_not_made(row, event.data)
+            if getattr(event, "approval", None) != row.approval_id:
+                continue
             match event:
                 case e.ApprovalRequested():
+                    asked = event
                     view["form"], shown = await self._form(row, event.form), show(event.shown)
                     view["escalate_to"] = list(event.escalate_to)
                 case e.ApprovalVoted():
@@ -158,6 +165,11 @@ class Approvals:
             if isinstance(event, e.ApprovalRequested):
                 return await self._engine.contents.resolve(row.tenant, event.shown, budget=self._tenancy.budget)
         return None
+
+    async def _why_not_made(self, row: ApprovalRow, edited: Any) -> str | None:
+        """Why a call of an agent was not made with what its approvers changed."""
+        kept = await self._engine.contents.resolve(row.tenant, edited, budget=self._tenancy.budget)
+        return kept.get("text") if isinstance(kept, dict) else None
 
     async def _form(self, row: ApprovalRow, form: Any) -> Any:
         """The whole form, which the approver needs: a large one is stored as a blob."""
@@ -308,6 +320,14 @@ def _check_comments(comments: str) -> None:
     if len(comments) > LONGEST_COMMENTS:
         message = f"comments have at most {LONGEST_COMMENTS:,} characters, these have {len(comments):,}"
         raise Invalid(message, [Trouble("comments", "wrong_value", message)])
+
+
+def _is_edit(event: Any, asked: e.ApprovalRequested) -> TypeGuard[e.NodeCheckpointed]:
+    """Whether an event keeps what an agent made of the arguments that approvers changed."""
+    if not isinstance(event, e.NodeCheckpointed) or not asked.ask.endswith(".ok"):
+        return False
+    place = (event.node, event.visit, event.scope)
+    return event.step == f"{asked.ask.removesuffix('.ok')}.decided" and place == (asked.node, asked.visit, asked.scope)
 
 
 def _fits(row: ApprovalRow, node: str | None, expires_before: float | None) -> bool:

@@ -87,6 +87,8 @@ class ApprovalDetails(Approval, frozen=True, kw_only=True):
     data: Any
     changes: list[Difference]
     """The differences between what was shown and `data`."""
+    not_made: str | None
+    """Why the call of an agent was not made although it was approved: what approvers changed does not fit, or is not allowed."""
     notification: Notification | None
     """Whether the other system was told of the approval, or why not."""
 

@@ -177,6 +177,8 @@ def _judgement(call: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
         yield "nobody knew whether it happened", _answer(said, doubt), "yellow"
     if "changed" in call:
         yield "changed to", compact(call["changed"], 100_000), "yellow"
+    if call.get("not_made"):  # a server of before does not say it
+        yield "not made", call["not_made"], "red"
     if call["run_id"]:
         yield "run", call["run_id"], None
     if call["outcome"] is None:

@@ -78,6 +78,8 @@ class ApprovalDetails(Approval):
     data: Any
     changes: list[Difference]
     """The differences between what was shown and `data`."""
+    not_made: str | None
+    """Why the call of an agent was not made although it was approved: what approvers changed does not fit, or is not allowed."""
     notification: Notification | None
     """Whether the other system was told of the approval, or why not."""
 

@@ -67,7 +67,9 @@ class AgentCall(TypedDict):
     outcome: Literal["made", "failed", "refused"] | None
     """Null: it is under way, or waits."""
     changed: NotRequired[Any]
-    """The arguments with which it was made, where a person changed them."""
+    """What a person made of the arguments. It was made with these, unless `not_made` says why not."""
+    not_made: str | None
+    """Why it was not made although people approved it: what they changed does not fit, or is not allowed, and by which rule."""
 
 
 class TurnCall(AgentCall):

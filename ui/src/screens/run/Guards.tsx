@@ -148,6 +148,11 @@ function Row({ one, isOpen, onToggle }: { one: Call; isOpen: boolean; onToggle: 
               />
             </div>
           )}
+          {one.not_made && (
+            <div class="bad small">
+              <Foreign text={one.not_made} />
+            </div>
+          )}
         </td>
       </tr>
       {isOpen && (

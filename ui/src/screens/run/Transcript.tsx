@@ -135,6 +135,11 @@ function Made({ one }: { one: Call }) {
           <Foreign text={text.decided(one.decision, by)} /> {one.comments && <Foreign text={one.comments} />}
         </p>
       )}
+      {one.not_made && (
+        <p class="bad small">
+          <Foreign text={one.not_made} />
+        </p>
+      )}
       <details class="fold-part">
         <summary>{text.arguments}</summary>
         <Json value={one.arguments} copy />
