@@ -27,8 +27,8 @@ WIDE = 30
 """Nodes of a layer; those of a fan that are alike."""
 MOST_ELEMENTS = 3_000
 MOST_HEAP = 80_000_000
-MOST_FILM = 80_000 / 9_000
-"""Bytes of a film for each node, compressed."""
+MOST_FILM = 12
+"""Bytes of a film for each node, compressed, with two edges a node (decision 0090)."""
 
 
 def layered(count):
