@@ -36,7 +36,7 @@ def test_a_whole_definition_is_a_patch(shell, tmp_path, waiting):
     new = refund(tmp_path, review, task("pay", "echo", "review", args={"value": 2}), task("mail", "echo", "pay"))
     result = shell.run("runs", "patch", "waiting-1", new, "--reason", "tell them", "--by", "ann")
     assert result.stdout.splitlines() == [
-        "Patched waiting-1; it is running now",
+        "Patched waiting-1; it is ready to go on",
         "  added: mail",
         "  changed: pay",
         "  edges added: pay -> mail",
@@ -136,7 +136,7 @@ def test_a_rerun_from_a_node_keeps_what_came_before_it(shell, done):
 
 def test_a_rerun_without_a_node_has_the_old_inputs_with_others_on_top(shell, done):
     result = shell.run("runs", "rerun", "done-1", "-i", "m=1", "--run-id", "again-2")
-    assert result.stdout == "Started again-2 out of done-1; it is running now\n"
+    assert result.stdout == "Started again-2 out of done-1; it is ready to go on\n"
     assert "No process works on this database now; `perdure run FILE --run-id again-2`" in result.stderr
     assert shell.json("runs", "show", "again-2")["inputs"] == {"n": 5, "m": 1}
     assert shell.json("runs", "rerun", "done-1")["run_id"] not in ("done-1", "again-2")

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from perdure.cli.frame.exits import say
 from perdure.cli.frame.where import Server, Where
+from perdure.cli.terminal.output import paint
+from perdure.cli.terminal.speech import echo
 
 if TYPE_CHECKING:
     from perdure.client import AsyncClient
@@ -210,6 +213,13 @@ async def go_on(backend: Backend, run_id: str) -> str:
     if record is None or record.row.ended_at is not None:
         return ""
     return f"No process works on this database now; `perdure run FILE --run-id {run_id}` goes on with the run."
+
+
+def tell_state(done: str, state: str, hint: str) -> None:
+    """What was done with a run and how it is now, with the hint of `go_on`: nothing runs where no process works."""
+    echo(f"{done}; it is {'ready to go on' if hint and state == 'running' else f'{paint(state)} now'}")
+    if hint:
+        say(hint)
 
 
 def definition_of(backend: Backend, given: Compiled) -> Any:

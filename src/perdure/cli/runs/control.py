@@ -17,8 +17,7 @@ from perdure.cli.frame.exits import say
 from perdure.cli.frame.group import json_option
 from perdure.cli.frame.parameters import budget_options
 from perdure.cli.frame.where import Where, where_options
-from perdure.cli.terminal.output import paint, print_json
-from perdure.cli.terminal.speech import echo
+from perdure.cli.terminal.output import print_json
 from perdure.errors import PerdureError
 
 if TYPE_CHECKING:
@@ -30,13 +29,13 @@ Ask = Callable[["Backend", str], Awaitable[Any]]
 
 
 def _decide(where: Where, name: str, by: str | None, as_json: bool, done: str, ask: Ask) -> None:
+    from perdure.cli.frame.backend import tell_state
+
     view, hint = asyncio.run(_ask(where, name, by, ask))
     if as_json:
         print_json(view)
         return
-    echo(f"{done} {view['run_id']}; it is {paint(view['state'])} now")
-    if hint:
-        say(hint)
+    tell_state(f"{done} {view['run_id']}", view["state"], hint)
 
 
 async def _ask(where: Where, name: str, by: str | None, ask: Ask) -> tuple[dict[str, Any], str]:

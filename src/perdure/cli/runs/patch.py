@@ -11,7 +11,7 @@ from perdure.cli.frame.database import by_option
 from perdure.cli.frame.exits import ExitCode, say
 from perdure.cli.frame.group import json_option, leave
 from perdure.cli.frame.where import Where, where_options
-from perdure.cli.terminal.output import paint, print_json
+from perdure.cli.terminal.output import print_json
 from perdure.cli.terminal.speech import echo
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def _patch(
     by: str | None,
     as_json: bool,
 ) -> ExitCode:
-    from perdure.cli.frame.backend import connected, definition_of, get_run, go_on, resolve_run
+    from perdure.cli.frame.backend import connected, definition_of, get_run, go_on, resolve_run, tell_state
     from perdure.cli.frame.problems import show_problems
     from perdure.cli.frame.refusals import read_problems, refused_for, show_refused
     from perdure.client import Invalid
@@ -86,10 +86,8 @@ async def _patch(
         if as_json:
             print_json(await get_run(backend, run_id))
             return ExitCode.OK
-        echo(f"Patched {run_id}; it is {paint(changes['state'])} now")
+        tell_state(f"Patched {run_id}", changes["state"], await go_on(backend, run_id))
         _list(changes)
-        if hint := await go_on(backend, run_id):
-            say(hint)
     return ExitCode.OK
 
 

@@ -13,8 +13,7 @@ from perdure.cli.frame.group import json_option, leave
 from perdure.cli.frame.parameters import budget_options
 from perdure.cli.frame.where import Where, where_options
 from perdure.cli.run import check_run_id
-from perdure.cli.terminal.output import paint, print_json
-from perdure.cli.terminal.speech import echo
+from perdure.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +52,8 @@ def retry(
     \b
     Exit codes: 0 it goes on, 1 refused, or it failed again at once, 2 bad definition or usage.
     """
+    from perdure.cli.frame.backend import tell_state
+
     given = _read(file)
     found = _mended(given, lambda: asyncio.run(_retry(where, run_id, given, by, reason=reason, budget=budget)))
     if found is None:
@@ -68,9 +69,7 @@ def retry(
         say(f"  look:  perdure runs show {view['run_id']}{where.flags}")
         say(f"  mend:  perdure runs retry {view['run_id']} --definition {name}{where.flags}")
     else:
-        echo(f"Retrying {view['run_id']}; it is {paint(view['state'])} now")
-        if hint:
-            say(hint)
+        tell_state(f"Retrying {view['run_id']}", view["state"], hint)
     leave(ExitCode.FAILED if failed else ExitCode.OK)
 
 
@@ -144,6 +143,7 @@ def rerun(
     With --from, the outcomes of what came before NODE are kept and NODE and what follows run; without, everything runs
     again, with the old inputs and -i on top of them. The old run stays as it is.
     """
+    from perdure.cli.frame.backend import tell_state
     from perdure.cli.frame.source import read_inputs
 
     given, inputs = _read(file), read_inputs(pairs, inputs_file)
@@ -154,9 +154,7 @@ def rerun(
     if as_json:
         print_json(view)
         return
-    echo(f"Started {view['run_id']} out of {view['origin']}; it is {paint(view['state'])} now")
-    if hint:
-        say(hint)
+    tell_state(f"Started {view['run_id']} out of {view['origin']}", view["state"], hint)
 
 
 async def _rerun(
