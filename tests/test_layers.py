@@ -71,7 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     "outcomes": {"errors"},
     "asks": {"outcomes", "plain_text", "spending"},  # what a handler may ask for
     "assets": {"blobs", "errors", "outcomes", "plain_text"},  # files that functions give and take
-    "chunks": set(),  # what a function writes that yields, or reads what others yield
+    "chunks": {"outcomes"},  # what a function writes that yields, or reads what others yield
     "spending": {"model", "plain_text"},  # what a handler says that it uses
     "secrets": {"errors", "clock", "kernel", "plain_text", "pieces", "weight"},
     "functions": {"errors", "plain_text"},

@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from perdure.outcomes import Failure
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -116,14 +118,21 @@ class _Ahead(Generic[T]):
             self._next.cancel()
 
 
+class _BadWindows(Failure, ValueError):
+    """Windows that have no end. Another attempt would ask for the same."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("bad_arguments", message, retryable=False)
+
+
 def windows(
     stream: AsyncIterator[T] | Stream[T], *, items: int | None = None, seconds: float | None = None
 ) -> Windows[T]:
     """The chunks in lists of so many, or of what came within so many seconds of the first of them; the last may have fewer."""
     if items is None and seconds is None:
-        raise ValueError("expected items, seconds or both: windows(stream, items=100, seconds=1)")
+        raise _BadWindows("expected items, seconds or both: windows(stream, items=100, seconds=1)")
     if items is not None and items < 1:
-        raise ValueError(f"expected items of at least 1, got {items}")
+        raise _BadWindows(f"expected items of at least 1, got {items}")
     if seconds is not None and not 0 < seconds < math.inf:
-        raise ValueError(f"expected seconds above 0, got {seconds}")
+        raise _BadWindows(f"expected seconds above 0, got {seconds}")
     return Windows(stream, items, seconds)

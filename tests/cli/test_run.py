@@ -25,6 +25,18 @@ def test_a_failed_run_exits_with_1_and_says_what_failed_and_what_to_do(shell, tm
     assert "perdure runs retry r1" in text
 
 
+def test_the_end_names_everything_that_a_run_failed_at(shell, tmp_path):
+    once = {"retry": {"max_attempts": 1}}
+    nodes = [
+        task(name, "block_until", args={"path": str(tmp_path / f"never-{name}"), "seconds": seconds}, **once, **more)
+        for name, seconds, more in [("a", 0.2, {}), ("b", 1, {}), ("c", 0.2, {"on_failure": "continue"})]
+    ]
+    text = shell.error("run", workflow(tmp_path, "bad", *nodes), "--run-id", "r1", code=1)
+    assert re.search(r"run r1 failed at a: TimeoutError: .*never-a", text)
+    assert re.findall(r"  also:   (\w): TimeoutError: .*never-b", text) == ["b"]
+    assert text.count("  also: ") == 1
+
+
 def test_a_bad_definition_exits_with_2_and_runs_nothing(shell, tmp_path):
     (tmp_path / "bad.yaml").write_text("name: x\nnodes:\n  - {id: a, typ: task}\n")
     text = shell.error("run", "bad.yaml", code=2)

@@ -128,6 +128,10 @@ async def by_windows(numbers: perdure.Stream[int]) -> list[int]:
     return [len(window) async for window in perdure.windows(numbers, items=4)]
 
 
+async def without_end(numbers: perdure.Stream[int]) -> list[list[int]]:
+    return [window async for window in perdure.windows(numbers)]
+
+
 async def gated(n: int, ctx: perdure.Context) -> AsyncIterator[int]:
     """Yield three, and the rest when the gate is open."""
     for number in range(1, n + 1):

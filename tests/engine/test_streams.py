@@ -85,6 +85,14 @@ async def test_ports_windows_an_empty_stream_and_one_that_is_read_by_nobody(tmp_
     assert found == {"a": 5, "odds": [4, 1], "none": [], "zero": 0, "alone": list(range(1, 11))}
 
 
+async def test_windows_without_an_end_are_tried_once(tmp_path):
+    nodes = node("a", "count", args={"n": 3}), node("b", "without_end", retry={"max_attempts": 3, "backoff_ms": 0})
+    state = await run(tmp_path, *nodes, edges=[flow("a", "b.numbers")])
+    (b,) = [one for one in state.activations.values() if state.name(one.node) == "b"]
+    assert b.error is not None
+    assert (b.error.code, b.attempt) == ("bad_arguments", 1)
+
+
 @pytest.mark.parametrize("reads", ["by_time", "by_time_in_thread"])
 async def test_windows_by_time_give_what_has_come_and_take_nothing_else(tmp_path, reads):
     """The producer goes on only when the first list was given: nobody waits for a fourth number."""

@@ -250,9 +250,7 @@ class LocalRun(Session):
                 self._tell(f"    {tell_end(engine)}")
             return self.run_id
         if not await self._hold(engine, work=False) and not engine.distributed:
-            self._tell(
-                f"{holder(engine)} runs this database; the run is handed to it, with the code it has loaded, and followed here."
-            )
+            self._tell(f"{holder(engine)} runs this database; the run is handed to it, and followed here.")
             for line in tell_newer(self.source, self.db):
                 self._tell(line)
         about: dict[str, Any] = {"tags": self.tags, "correlation_id": self.correlation_id}

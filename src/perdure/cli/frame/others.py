@@ -57,12 +57,12 @@ def tell_newer(source: Source, db: str | None) -> list[str]:
         since = file.with_name(f"{file.name}.lock").stat().st_mtime
     except OSError:
         return []
-    newer = sorted(path.name for path in _files(source) if path.stat().st_mtime > since)
+    newer = sorted({path.name for path in _files(source) if path.stat().st_mtime > since})
     if not newer:
         return []
     return [
-        f"  {_some(tuple(newer))} changed after that process began. `perdure dev` loads changed code anew; another process",
-        "  has the code from before: stop it to run what you see.",
+        f"  {_some(tuple(newer))} {'are' if len(newer) > 1 else 'is'} newer than that process. If it is `perdure dev`, that has",
+        "  the new code; any other has what it loaded before: stop it to run what you see.",
     ]
 
 

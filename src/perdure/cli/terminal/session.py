@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perdure.service.runs.resumed_runs import Existing
 
 
+_MOST_OTHERS = 10
 _ASKED_FOR = {"cancelled": "cancelled", "rolled_back": "rolled back"}
 
 
@@ -152,12 +153,31 @@ class Session:
         why = view["state"] if error is None else error_text(error, 500)
         say_error(tell_failed(self.run_id, node, why))
         say_details(None if error is None else error.details)
+        for line in self._list_others(view, node):
+            say(line)
         if view["state"] == "failed":
             say(f"  look:   {self.command('show')}")
             say(f"  retry:  {self.command('retry')}")
             say(f"  mend:   {self.command('retry')} --definition {quote(self.source.name)}")
             if again := self.again():
                 say(f"  then:   {again}")
+
+    def _list_others(self, view: dict[str, Any], node: str | None) -> list[str]:
+        """What else the run failed at; not nodes that say how it goes on when they fail."""
+        import msgspec
+
+        from perdure.cli.terminal.lines import error_text
+        from perdure.kernel.values import Error
+
+        ir = self.source.compiled.ir
+        going_on = {one.id for one in ir.nodes if one.on_failure != "fail"} if ir is not None else set[str]()
+        found = [
+            f"  also:   {name}: {error_text(msgspec.convert(one['error'], Error)).removeprefix('error: ')}"
+            for name, one in view["nodes"].items()
+            if one["state"] == "failed" and one.get("error") and name != node and name not in going_on
+        ]
+        more = [f"          and {len(found) - _MOST_OTHERS:,} more"] if len(found) > _MOST_OTHERS else []
+        return found[:_MOST_OTHERS] + more
 
     def _say_waiting(self, follower: Follower) -> None:
         kinds = {"an event" if ask.kind == "event" else "a person" for ask in follower.asks}
