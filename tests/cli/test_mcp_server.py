@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -31,6 +32,8 @@ async def test_an_assistant_starts_workflows_and_looks_at_their_runs(server, mon
     assert mcp_server.WAIT_SECONDS == 50.0
     arguments = ["-c", code, "two", "signalled", "--server", server.url]
     async with McpClient(stdio_client(StdioServerParameters(command=sys.executable, args=arguments))) as client:
+        assert client.server_info is not None
+        assert (client.server_info.name, client.server_info.version) == ("perdure", metadata.version("perdure"))
         tools = {one.name: one for one in (await client.list_tools()).tools}
         assert set(tools) == {"two", "signalled", "get_run"}
         assert tools["two"].input_schema == TWO["inputs"]

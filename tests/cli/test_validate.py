@@ -138,6 +138,23 @@ def test_a_missing_file_is_a_usage_error_that_names_what_is_there(shell, tmp_pat
     assert "flow.yaml" in text
 
 
+def test_a_missing_file_of_inputs_names_json_only(shell, tmp_path):
+    (tmp_path / "flow.yaml").write_text("name: x\nnodes: [{id: a, type: input}]\n")
+    assert shell.error("run", "flow.yaml", "--inputs", "x", code=2).endswith(
+        "--inputs: cannot read x: No such file or directory\n"
+    )
+    (tmp_path / "given.json").write_text("{}")
+    assert "; there is given.json" in shell.error("run", "flow.yaml", "--inputs", "x", code=2)
+
+
+@pytest.mark.parametrize("option", ["-n", "--city"])
+def test_an_input_that_is_given_as_an_option_is_told_how(shell, option):
+    text = shell.error("run", "flow.yaml", option, "1", code=2)
+    assert f"No such option '{option}'; an input is given by -i: -i {option.lstrip('-')}=VALUE" in text
+    assert "-i" not in shell.error("validate", "flow.yaml", "-n", "1", code=2).partition("No such option")[2]
+    assert "=VALUE" not in shell.error("run", "flow.yaml", "--input", "1", code=2)
+
+
 def test_a_missing_python_file_is_said(shell):
     assert "there is no file flow.py" in shell.error("validate", "flow.py:main", code=2)
 

@@ -10,6 +10,7 @@ import asyncio
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -123,7 +124,7 @@ def make_server(client: AsyncClient, tools: Mapping[str, Mapping[str, Any]]) -> 
         text = msgspec.json.encode(given).decode()
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=given)
 
-    return Server("perdure", on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server("perdure", version=metadata.version("perdure"), on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 async def _call(

@@ -128,10 +128,11 @@ class Root(Group):
             return found
         except click.exceptions.Exit:
             raise
-        except click.ClickException as error:
+        except click.ClickException as raised:
+            error = _hint_at_inputs(raised) if isinstance(raised, click.NoSuchOption) else raised
             clean_error(error, 0 if ctx.meta.get(JSON) else width_of(sys.stderr))
             if not ctx.meta.get(JSON):
-                raise
+                raise error from None
             code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "error")
             say_problem(code, error.format_message())
             raise click.exceptions.Exit(error.exit_code) from None
@@ -145,6 +146,15 @@ class Root(Group):
             if ctx.meta.get(DEBUG):
                 raise
             raise click.exceptions.Exit(report(error, as_json=bool(ctx.meta.get(JSON)))) from None
+
+
+def _hint_at_inputs(error: click.NoSuchOption) -> click.UsageError:
+    """Say how an input is given to a command that takes some: its name as an option is tried first."""
+    takes = error.ctx is not None and any("-i" in one.opts for one in error.ctx.command.params)
+    name = error.option_name.lstrip("-")
+    if not takes or not name or error.possibilities:
+        return error
+    return click.UsageError(f"{error.message.rstrip('.')}; an input is given by -i: -i {name}=VALUE", error.ctx)
 
 
 def _close_output() -> None:

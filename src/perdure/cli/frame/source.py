@@ -136,14 +136,14 @@ def read_bytes(file: str) -> tuple[bytes, str, Any]:
     return data, name, kind
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, said: str = "", like: str = "*.y*ml") -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
-        near = sorted(str(one) for one in path.parent.glob("*.y*ml"))[:5] if path.parent.is_dir() else []
+        near = sorted(str(one) for one in path.parent.glob(like))[:5] if path.parent.is_dir() else []
         hint = f"; there is {', '.join(near)}" if near else ""
-        raise click.UsageError(f"cannot read {path}: {error.strerror}{hint}") from error
+        raise click.UsageError(f"{said}cannot read {path}: {error.strerror}{hint}") from error
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def _read_json(file: str) -> dict[str, Any]:
     if file == "-":
         data, name = sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>"
     else:
-        data, name = _read(Path(file)), file
+        data, name = _read(Path(file), "--inputs: ", "*.json"), file
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
