@@ -320,13 +320,16 @@ def problems(*entries: Any, **more: Any) -> list[str]:
         ({"delegate_to_agent": {"agents": []}}, "agents"),
         ({"delegate_to_agent": {"agents": ["a"]}, "effect": "read"}, "'effect' goes under delegate_to_agent"),
         ({"function": "crm:read_handle", "effect": "read"}, "give this one another 'name'"),
-        ({"mcp": "github", "tools": ["search_*"]}, "'effect' says what a call may do"),
+        ({"mcp": "github", "tools": ["search_*"]}, "tool 'github' has no effect, which says what a call may do"),
         ({"mcp": "github", "effect": "read", "idempotent": True}, "'idempotent' is not for tools of an MCP server"),
         ({"function": "crm:lookup", "effect": "read", "tools": ["x"]}, "'tools' says which of an MCP server's tools"),
         ({"mcp": "github", "function": "crm:lookup", "effect": "read"}, "one of 'function', 'workflow', 'mcp'"),
         ("ask_humn", "did you mean 'ask_human'?"),
         ("crm:lookup", "{function: module:name, effect: read}"),
-        ({"function": "crm:lookup"}, "'effect' says what a call may do: read, write, send"),
+        (
+            {"function": "crm:lookup"},
+            "tool 'crm:lookup' has no effect, which says what a call may do: read, write, send",
+        ),
         ({"function": "crm:lookup", "workflow": "x", "effect": "read"}, "one of 'function', 'workflow'"),
         ({"workflow": "a b", "effect": "read"}, "is no name that models know"),
         ({"function": "crm:ask_human", "effect": "read"}, "give this one another 'name'"),
@@ -338,6 +341,25 @@ def problems(*entries: Any, **more: Any) -> list[str]:
 )
 def test_tools_that_cannot_be_used_are_refused_before_anything_runs(entry, words):
     assert any(words in one for one in problems(entry)), problems(entry)
+
+
+def test_a_wrong_key_hides_no_other_mistake_and_is_named_once():
+    missing, unknown = {"function": "crm:lookup"}, {"function": "crm:mail", "efect": "send"}
+    policies = [{"when": "tol == 'x'", "then": "deny"}]
+    said = problems(missing, unknown, "ask_humn", policies=policies, promt="Do it.")
+    for words in (
+        "'efect'; did you mean 'effect'",
+        "'crm:lookup' has no effect",
+        "'ask_human'?",
+        "to 'tol'",
+        "'promt'",
+    ):
+        assert sum(words in one for one in said) == 1, (words, said)
+    assert len(said) == 5
+    reed = problems({"function": "crm:lookup", "effect": "reed"}, "ask_humn")
+    assert len(reed) == 2
+    assert "reed" in reed[0]
+    assert "'ask_human'?" in reed[1]
 
 
 def test_other_mistakes_of_a_config_are_found_too():

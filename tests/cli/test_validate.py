@@ -42,6 +42,33 @@ def test_problems_are_printed_with_file_line_column_the_line_and_a_way_out(shell
     )
 
 
+DESK = """\
+name: desk
+nodes:
+  - id: helper
+    type: agent
+    config:
+      model: nomodel
+      prompt: Help.
+      budget: {calls: 5}
+      tools: [{function: "crm:look"}, {function: "crm:lost", effect: read}, ask_humn, {mcp: hub, effect: read}]
+"""
+
+
+def test_all_that_is_wrong_with_an_agent_is_said_at_once_and_the_mark_is_under_the_tool_that_is_meant(shell, tmp_path):
+    (tmp_path / "crm.py").write_text("def look():\n    return 1\n")
+    (tmp_path / "desk.yaml").write_text(DESK)
+    lines = shell.error("validate", "desk.yaml", code=2).splitlines()
+    assert [line.partition(" [")[0] for line in lines if line.startswith("desk.yaml:")] == [
+        "desk.yaml:6:14: warning: node 'helper': there is no model 'nomodel' here",
+        "desk.yaml:9:27: error: config of node 'helper': tool 'crm:look' has no effect, which says what a call may do: read, write, send",
+        "desk.yaml:9:55: warning: a tool of node 'helper': module 'crm' has no 'lost'",
+        "desk.yaml:9:77: error: config of node 'helper': there is no tool 'ask_humn'",
+        "desk.yaml:9:93: warning: node 'helper': there is no MCP server 'hub' in the operator's file (setting agents_file)",
+        "desk.yaml: 2 errors, 3 warnings",
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "column", "said", "marked"),
     [

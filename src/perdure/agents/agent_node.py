@@ -359,6 +359,7 @@ TYPE = NodeType(
     check=_check,
     check_written=check_shown,
     palette=read_palette,
+    has_parts=True,
     warn=_warn,
     warn_graph=warn_agents,
     handler=handle,

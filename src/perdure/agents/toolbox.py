@@ -275,7 +275,8 @@ def _check_entry(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield from (((own, *path), message) for path, message in check_own(own, entry[own]))
         return
     if "effect" not in entry:
-        yield (), f"'effect' says what a call may do: {', '.join(EFFECTS)}"
+        target = next(cut(str(entry[key]), 80) for key in kinds)
+        yield (), f"tool '{target}' has no effect, which says what a call may do: {', '.join(EFFECTS)}"
     if "mcp" in entry:
         yield from (((key,), f"'{key}' is not for tools of an MCP server") for key in sorted(keys - _MCP_KEYS))
         if "control" in entry and entry.get("effect") == "read":

@@ -14,7 +14,7 @@ from perdure.cli.terminal.speech import echo
 
 if TYPE_CHECKING:
     from perdure.cli.frame.source import Source
-    from perdure.model import Problem
+    from perdure.model import Compiled, Problem
     from perdure.model.ir import IR
 
 
@@ -95,5 +95,15 @@ def _check_calls(source: Source, file: str, modules: tuple[str, ...], where: Whe
         from perdure.cli.frame.source import import_modules
 
         import_modules(modules, file)
-        return check_imported(source.compiled)
-    return check_files(source.compiled, folders_of(file), elsewhere=where.find_server() is not None)
+        return check_imported(_named(source))
+    return check_files(_named(source), folders_of(file), elsewhere=where.find_server() is not None)
+
+
+def _named(source: Source) -> Compiled:
+    """The definition whose functions are looked for: also where a config in it is wrong."""
+    from perdure.model import compile_text
+
+    compiled: Compiled = source.compiled
+    if compiled.ir is not None or compiled.draft is not None:
+        return compiled
+    return compile_text(source.text, format=source.kind)

@@ -64,6 +64,11 @@ class Mistake(msgspec.Struct, frozen=True):
 
 def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], bool] = has_template) -> list[Mistake]:
     """Everything that is wrong with a config. A value that `is_open` accepts may still become anything."""
+    return _look_at(node_type, config, is_open)[0]
+
+
+def _look_at(node_type: NodeType, config: Any, is_open: Callable[[Any], bool]) -> tuple[list[Mistake], Any]:
+    """What is wrong with a config, and as much of it as fits the schema; None: nothing can be said of the rest."""
     config = {} if config is None else config
     found: list[Mistake] = []
     schema = node_type.config_schema
@@ -73,10 +78,43 @@ def find_mistakes(node_type: NodeType, config: Any, is_open: Callable[[Any], boo
             found += _read_error(error, schema, show=is_open is has_template, hint=node_type.unknown_hint)
         if len(found) >= MOST:
             break
-    if not found and isinstance(config, dict):
+    sound = config if not found else _without(node_type, config, found, is_open) if node_type.has_parts else None
+    if isinstance(sound, dict):
+        said = list(found)
         for check in (node_type.check, node_type.check_written if is_open is has_template else None):
-            found += [Mistake(tuple(path), "bad_config", message) for path, message in check(config)] if check else []
-    return found[:MOST]
+            more = [Mistake(tuple(path), "bad_config", message) for path, message in check(sound)] if check else []
+            found += [one for one in more if not _is_said(one, said)]
+    return found[:MOST], sound if node_type.has_parts or not found else None
+
+
+def _without(node_type: NodeType, config: Any, found: list[Mistake], is_open: Callable[[Any], bool]) -> Any:
+    """A written config without the keys that are unknown, and the wrong ones within its parts, if it fits then; else None."""
+    if is_open is not has_template or len(found) >= MOST:
+        return None
+    sound = _copied(config)
+    for one in found:
+        is_key = bool(one.path) and isinstance(one.path[-1], str)
+        if one.code == "missing_key" or not is_key or (len(one.path) == 1 and one.code != "unknown_key"):
+            return None
+        part = sound
+        for step in one.path[:-1]:
+            part = part[step]
+        part.pop(one.path[-1], None)
+    open_somewhere = has_leaf(sound, is_open)
+    errors = node_type.validator.iter_errors(sound)
+    return None if any(not (open_somewhere and _excused(error, is_open)) for error in errors) else sound
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list) else value
+
+
+def _is_said(one: Mistake, said: list[Mistake]) -> bool:
+    """Whether something is wrong only because a key was taken away whose mistake is named already."""
+    around = any(one.path and other.path[: len(one.path)] == one.path for other in said)
+    return around or any(other.message.endswith(f"did you mean '{format_path(one.path)}'?") for other in said)
 
 
 def find_misfits(schema: Any, value: Any, budget: Budget | None = None) -> list[Mistake]:
@@ -272,13 +310,13 @@ def _is_bare(node: Node) -> bool:
 
 
 def _check(place: Path, what: str, node_type: NodeType, config: Any) -> list[Problem]:
-    mistakes = find_mistakes(node_type, config)
+    mistakes, sound = _look_at(node_type, config, has_template)
     problems = [
         _problem((*place, "config", *mistake.path), mistake.code, f"config of {what}: {mistake.message}")
         for mistake in mistakes
     ]
-    if node_type.warn is not None and not mistakes and isinstance(config, dict):
-        for path, message in node_type.warn(config):
+    if node_type.warn is not None and isinstance(sound, dict):
+        for path, message in node_type.warn(sound):
             problems.append(_problem((*place, "config", *path), "bad_config", f"{what}: {message}", "warning"))
     return problems
 

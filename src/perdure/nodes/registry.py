@@ -120,6 +120,9 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     warn: Callable[[dict[str, Any]], Iterable[tuple[Path, str]]] | None = None
     """Finds what is allowed but hardly ever meant, each with its path, as warnings. It is called like `check`, and
     only for a config without mistakes."""
+    has_parts: bool = False
+    """What `check` and `warn` find in one part of a config is so whatever is wrong with another: they are called for the rest of a
+    config with mistakes."""
     warn_graph: Callable[[IR, Any], Iterable[tuple[str, str, str]]] | None = None
     """Finds what is hardly ever meant and shows only in the whole workflow: node, code and words, as warnings. It is called
     with the workflow and the registry, for workflows that have a node of this type."""
