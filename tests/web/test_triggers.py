@@ -154,6 +154,32 @@ def test_a_backfill_counts_its_moments_first_and_then_runs_them(site, page):
     assert [run["state"] for run in runs] == ["completed", "completed"]
 
 
+def test_items_say_their_moment_and_when_they_came_and_what_started_nothing_is_counted(site, page):
+    held = {"name": "held", "nodes": [{"id": "wait", "type": "wait", "config": {"signal": "go"}}]}
+    site.post("/workflows", held)
+    site.post("/triggers", {"name": "weekly", "workflow": "held", "schedule": {"cron": "30 2 * * 1"}})
+    whole = {"since": 1_743_292_800.0, "until": 1_744_502_400.0}  # two Mondays of 2025
+    site.post("/triggers/weekly/backfill", whole)
+    page.goto(f"{site.url}/triggers/weekly")
+    items = page.get_by_role("table", name="Items that it holds")
+    expect(items.locator("tbody tr")).to_have_count(2)
+    for row, moment in ((0, "2025-03-31 02:30:00"), (1, "2025-04-07 02:30:00")):
+        expect(items.locator("tbody tr").nth(row)).to_contain_text(f"moment {moment}")
+        expect(items.locator("tbody tr").nth(row)).not_to_contain_text("not yet")
+    site.post("/triggers/weekly/backfill", whole)
+    facts = page.locator(".facts-grid")
+    expect(facts).to_contain_text("2 because it has had its run")
+    expect(facts).not_to_contain_text("Last success")
+    for number in (1, 2):
+        expect(items.locator("tbody tr").first.locator("td").first).to_have_text(str(number))
+        run = items.get_by_role("link", name="Open its run").first.get_attribute("href")
+        site.post(f"/runs/{run.rpartition('/')[2]}/signal", {"name": "go"})
+    expect(items).to_have_count(0)
+    expect(facts.locator("div", has_text="Last success").locator("time")).to_have_attribute(
+        "datetime", "2025-04-07T02:30:00.000Z"
+    )
+
+
 def test_what_could_start_no_run_is_shown_with_its_reason_and_the_ways_out(site, page):
     apply(site, "picky", schedule={"cron": "0 0 1 1 *"})
     for _ in range(2):

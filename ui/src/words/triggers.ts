@@ -55,6 +55,9 @@ export const words = {
     key: "One after the other by",
     verify: "Proof",
     journal: "Its journal",
+    skipped: "Started nothing",
+    because: (count: number, reason: string) => `${number(count)} because ${reason}`,
+    success: "Last success",
   },
   overlaps: {
     skip: "a moment starts nothing",
@@ -135,7 +138,7 @@ export const words = {
     id: "Id",
     state: "State",
     came: "Came",
-    why: "Why",
+    why: "For, or why not",
     states: { waiting: "waits for its run", open: "run is open", parked: "parked" } as Readonly<Record<string, string>>,
     any: "every",
     none: "It holds no item.",

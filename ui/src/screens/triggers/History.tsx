@@ -5,13 +5,11 @@ import { call } from "../../api/call.ts";
 import { useLoad } from "../../api/load.ts";
 import { Foreign, Loading, Moment, StateMark } from "../../kit/basics.tsx";
 import { Problem } from "../../kit/problem.tsx";
-import { exactTime, zone } from "../../kit/time.ts";
-import { clockIn } from "../../kit/zones.ts";
 import { href } from "../../router.ts";
 import { words } from "../../words/triggers.ts";
 import { type Line, linesOf, type Source, type TriggerEvent, TYPES } from "./history.ts";
-import { hashOf } from "./parts.tsx";
-import { type Trigger, zoneOf } from "./spec.ts";
+import { At, hashOf } from "./parts.tsx";
+import type { Trigger } from "./spec.ts";
 
 const PAGE = 200;
 const NEWEST = 1_000_000_000;
@@ -110,16 +108,6 @@ export function History({ trigger, turn }: { trigger: Trigger; turn: string }) {
         </button>
       )}
     </section>
-  );
-}
-
-/** A moment by the clock of the schedule, exactly on hover. */
-function At({ at, trigger }: { at: number; trigger: Trigger }) {
-  const own = zoneOf(trigger);
-  return (
-    <time dateTime={new Date(at * 1000).toISOString()} title={exactTime(at, zone.value)} class="number">
-      {clockIn(at, own).replace("T", " ")}
-    </time>
   );
 }
 

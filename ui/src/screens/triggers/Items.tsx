@@ -8,7 +8,7 @@ import { href } from "../../router.ts";
 import { lacks } from "../../shell/me.ts";
 import { number } from "../../words/en.ts";
 import { words } from "../../words/triggers.ts";
-import { hashOf } from "./parts.tsx";
+import { At, hashOf } from "./parts.tsx";
 import type { Asking } from "./sheets.tsx";
 import type { Trigger } from "./spec.ts";
 
@@ -80,13 +80,16 @@ export function Items({ trigger, turn, onAsk }: { trigger: Trigger; turn: string
                   <td>
                     <StateMark state={one.state === "open" ? "running" : one.state} small />
                   </td>
-                  <td class="nowrap">
-                    <Moment at={one.moment ?? one.at} />
-                  </td>
+                  <td class="nowrap">{one.at === null ? words.none.nothing : <Moment at={one.at} />}</td>
                   <td>
                     {one.error ? (
                       <>
                         <code>{one.error.code}</code> <Foreign text={one.error.message ?? ""} />
+                      </>
+                    ) : one.moment !== null ? (
+                      <>
+                        {words.history.moment("")}
+                        <At at={one.moment} trigger={trigger} />
                       </>
                     ) : (
                       <Foreign text={one.key || one.id || ""} className="id soft" />

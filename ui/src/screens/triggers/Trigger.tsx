@@ -143,6 +143,7 @@ function Facts({ trigger }: { trigger: Trigger }) {
   const spec = specOf(trigger);
   const when = whenOf(trigger);
   const isSchedule = trigger.kind === "schedule";
+  const skipped = Object.entries(trigger.skipped);
   return (
     <dl class="facts-grid">
       <div>
@@ -178,6 +179,22 @@ function Facts({ trigger }: { trigger: Trigger }) {
         <dt>{words.columns.last}</dt>
         <dd>{trigger.last_at === null ? words.none.never : <Moment at={trigger.last_at} />}</dd>
       </div>
+      {trigger.last_success !== null && (
+        <div>
+          <dt>{text.success}</dt>
+          <dd>
+            <Moment at={trigger.last_success} />
+          </dd>
+        </div>
+      )}
+      {skipped.length > 0 && (
+        <div>
+          <dt>{text.skipped}</dt>
+          <dd>
+            {skipped.map(([reason, count]) => text.because(count, words.history.reasons[reason] ?? reason)).join(", ")}
+          </dd>
+        </div>
+      )}
       <div>
         <dt>{text.overlap}</dt>
         <dd>{words.overlaps[spec.overlap] ?? spec.overlap}</dd>

@@ -1,8 +1,10 @@
 // What several screens of triggers show.
 import { Icon } from "../../kit/basics.tsx";
 import { MARKS } from "../../kit/states.ts";
+import { exactTime, zone } from "../../kit/time.ts";
+import { clockIn } from "../../kit/zones.ts";
 import { href } from "../../router.ts";
-import { stateOf, type Trigger } from "./spec.ts";
+import { stateOf, type Trigger, zoneOf } from "./spec.ts";
 
 export const toTrigger = (name: string): string => href(`/triggers/${encodeURIComponent(name)}`);
 
@@ -13,6 +15,16 @@ export function TriggerMark({ trigger }: { trigger: Trigger }) {
       <Icon path={MARKS[group]} className="mark" />
       <span>{word}</span>
     </span>
+  );
+}
+
+/** A moment by the clock of the schedule, exactly on hover. */
+export function At({ at, trigger }: { at: number; trigger: Trigger }) {
+  const own = zoneOf(trigger);
+  return (
+    <time dateTime={new Date(at * 1000).toISOString()} title={exactTime(at, zone.value)} class="number">
+      {clockIn(at, own).replace("T", " ")}
+    </time>
   );
 }
 
