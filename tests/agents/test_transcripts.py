@@ -110,6 +110,16 @@ async def test_an_approved_call_that_was_not_made_says_why_with_what_the_person_
         assert says in row["not_made"]
 
 
+async def test_who_reads_the_log_is_told_the_condition_of_the_policy_and_the_model_is_not():
+    condition = "tool == 'mail' && args.to == 'ann'"
+    terms = AgentTerms(policies=({"when": "tool == 'x'", "then": "ask"}, {"when": condition, "then": "deny"}))
+    with ScriptedModel(RULES) as model:
+        _, journal = await work(agent(READ, SEND), terms=terms)
+    for row in (guarded(journal.steps, Open())[-1], shown(journal)[1]["calls"][0]):
+        assert (row["rule"], row["why"]) == ("policy[1]", f"a policy says so: {condition}")
+    assert "args.to" not in str(model.seen[-1].messages)
+
+
 async def test_a_call_that_waits_or_has_begun_has_no_outcome_yet():
     journal = Journal()
     with ScriptedModel(RULES), pytest.raises(Suspended):

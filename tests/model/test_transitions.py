@@ -91,7 +91,7 @@ def test_a_policy_denies_an_edge():
     [(code, message)] = refused(*ways, policies=[DELETE])
     assert (code, message) == (
         "transition_denied",
-        f"'a' leads to 'delete_customer', and policy 1 ({DELETE['when']}) denies it; remove the edge",
+        f"'a' leads to 'delete_customer', and policy[0] ({DELETE['when']}) denies it; remove the edge",
     )
     assert refused(node("admin_console"), node("delete_customer", "admin_console"), policies=[DELETE]) == []
 
@@ -110,13 +110,13 @@ def test_what_a_policy_wants_asked_about_is_asked_about():
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        ({"when": "to ==", "then": "deny"}, "when of policy 1"),
+        ({"when": "to ==", "then": "deny"}, "when of policy[0]"),
         ({"when": "too == 'x'", "then": "deny"}, "too"),
         ({"when": "to", "then": "deny"}, "cannot be judged"),
         ({"when": "true", "then": "allow"}, "then"),
         ({"then": "deny"}, "has no 'when'"),
         ({"when": "true", "then": "deny", "who": 1}, "who"),
-        ("no", "policy 1"),
+        ("no", "policy[0]"),
     ],
 )
 def test_a_mistake_in_a_policy_is_refused(policy, words):

@@ -7,6 +7,7 @@ It must not read anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ TALKING = frozenset({"agent", "llm", "classifier"})
 """The types whose nodes have a conversation; that of any other is empty."""
 WHAT_IF = "what_if"
 """The type whose nodes go through the conversation of another."""
+_POLICY = re.compile(r"policy\[([0-9]+)\]")
 Row = dict[str, Any]
 
 
@@ -112,7 +114,7 @@ def guarded(steps: Mapping[str, Any], now: Open) -> list[Row]:
                     "call": id,
                     "label": judged["label"],
                     "untrusted": judged["tainted_by"],
-                    **_call(id, str(one["tool"]), arguments, one, steps, now),
+                    **_call(id, str(one["tool"]), arguments, _explained(plan, one), steps, now),
                 }
             )
     return found
@@ -150,7 +152,7 @@ def _turn(plan: Plan, turn: Turn, steps: Mapping[str, Any], now: Open) -> Row:
     for index, (call, made) in enumerate(zip(calls, turn.made, strict=True)):
         id = f"{begin}.{index}"
         judged = turn.guard[index] if index < len(turn.guard) else {}
-        row = _call(id, call.name, call.arguments, judged, steps, now)
+        row = _call(id, call.name, call.arguments, _explained(plan, judged), steps, now)
         if made is not None:
             row |= {"result": made.text, "label": str(made.label)}
             row["outcome"] = "refused" if made.denied or "text" in judged else "failed" if made.failed else "made"
@@ -177,6 +179,14 @@ def _said(number: int, step: str, kept: Mapping[str, Any], drift: bool) -> Row:
         "tries": kept["tries"],
         "drift": drift,
     }
+
+
+def _explained(plan: Plan, judged: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was decided about a call, with the condition of a policy of the workflow: people are told it, and models are not."""
+    rule = _POLICY.fullmatch(str(judged.get("rule")))
+    if rule is None or int(rule[1]) >= len(plan.policies):
+        return judged
+    return {**judged, "why": f"{judged['why']}: {plan.policies[int(rule[1])].when}"}
 
 
 def _call(id: str, tool: str, arguments: Any, judged: Mapping[str, Any], steps: Mapping[str, Any], now: Open) -> Row:

@@ -28,7 +28,7 @@ def read_policies(workflow: Fields) -> list[dict[str, Any]]:
         return []
     found = []
     for number, item in enumerate(items):
-        what = f"policy {number + 1} of the workflow"
+        what = f"policy[{number}] of the workflow"
         fields = as_fields(item, ("policies", number), what, workflow.problems, POLICY_KEYS)
         if fields is None:
             continue

@@ -29,7 +29,7 @@ def check_transitions(ir: IR, budget: Budget | None = None) -> Iterator[Problem]
             continue
         [policy] = read_policies([row])
         if (problem := policy.find_problem()) is not None:
-            yield _problem(("policies", number, "when"), "bad_config", f"when of policy {number + 1}: {problem}")
+            yield _problem(("policies", number, "when"), "bad_config", f"when of policy[{number}]: {problem}")
         elif cel.check(policy.when, _ENDS) is None:
             about.append((number, policy))
     found = 0
@@ -43,7 +43,7 @@ def check_transitions(ir: IR, budget: Budget | None = None) -> Iterator[Problem]
             if holds is False:
                 continue
             if isinstance(holds, str):
-                message = f"policy {number + 1} cannot be judged for '{source.id}' -> '{target.id}': {holds}"
+                message = f"policy[{number}] cannot be judged for '{source.id}' -> '{target.id}': {holds}"
                 yield _problem(("policies", number, "when"), "bad_config", message)
                 return
             if policy.then == "deny" or not _is_asked_about(edge, source):
@@ -68,7 +68,7 @@ def _is_asked_about(edge: Edge, source: Node) -> bool:
 
 
 def _denied(number: int, policy: Policy, source: Node, target: Node) -> Problem:
-    what = f"'{source.id}' leads to '{target.id}', and policy {number + 1} ({policy.when})"
+    what = f"'{source.id}' leads to '{target.id}', and policy[{number}] ({policy.when})"
     if policy.then == "deny":
         return _problem(("nodes", source.id), "transition_denied", f"{what} denies it; remove the edge")
     hint = "put a node of type human between them, or let an agent choose the way"
