@@ -8,6 +8,7 @@ import pytest
 
 from perdure.agents.transcript_view import Open, guarded, head_of, page_of, turns_of
 from perdure.asks import Suspended
+from perdure.cli.runs import transcripts
 from perdure.errors import NotFound
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.runtime.coordinator.requests import Request
@@ -217,6 +218,23 @@ async def test_an_approval_says_why_its_call_was_not_made(tmp_path):
             assert "text: 7 is not of type" in view["not_made"]
 
 
+async def test_a_transcript_says_why_answers_were_not_taken_and_why_the_agent_failed(tmp_path):
+    schema = {"type": "object", "required": ["n"]}
+    node = {"id": "agent", "type": "agent", "config": agent(schema=schema)}
+    with ScriptedModel([{"data": {"m": 3}}]):
+        async with running(tmp_path) as engine:
+            await start(engine, workflow(node))
+            await ended(engine)
+            view = await Service.of_owner(engine).runs.transcript("r1", "agent")
+    assert [one["step"] for one in view["turns"]] == ["model/1", "model/1.r1", "model/1.r2"]
+    assert all('"n"' in "; ".join(one["problems"]) for one in view["turns"]), view["turns"]
+    assert (view["state"], view["error"]["code"]) == ("failed", "llm:bad_output")
+    lines = list(transcripts._lines(view))
+    assert [name for _, name, _, _ in lines].count("does not fit") == 3
+    assert lines[-1][1] == "failed"
+    assert lines[-1][2].startswith("llm:bad_output: no answer of scripted fits the schema: ")
+
+
 async def test_a_model_that_is_asked_once_has_a_transcript_too_and_sealed_ones_are_not_shown(tmp_path):
     schema = {"type": "object", "required": ["n"]}
     plain = {"id": "ask", "type": "llm", "config": {"model": "scripted", "prompt": "How many?", "schema": schema}}
@@ -230,6 +248,7 @@ async def test_a_model_that_is_asked_once_has_a_transcript_too_and_sealed_ones_a
             await ended(engine)
             view = await runs.transcript("r1", "ask")
             assert [(one["step"], one["said"]) for one in view["turns"]] == [("call", "many"), ("call.r1", '{"n":3}')]
+            assert [bool(one["problems"]) for one in view["turns"]] == [True, False]
             assert [one["text"] for one in view["messages"]] == ["How many?"]
             assert not any(one["drift"] for one in view["turns"])
             hidden = await runs.transcript("r1", "own")

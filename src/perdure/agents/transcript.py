@@ -29,7 +29,7 @@ from perdure.agents.agent_session import Turn as EarlierTurn
 from perdure.agents.call_guard import hash_of
 from perdure.agents.tool import Tool
 from perdure.llms.calls import shape
-from perdure.llms.durable import ask_to_mend, read_answer
+from perdure.llms.durable import ask_to_mend, find_misfits
 from perdure.llms.policy_rows import Policy
 from perdure.llms.port import Call, Message, Request, Result, Text, Thinking
 from perdure.llms.port import hash_of as request_hash
@@ -356,6 +356,8 @@ class Turn(msgspec.Struct, frozen=True):
     """What each of its calls gave; None: it has not ended, or was not judged yet."""
     drift: bool
     """Whether the request that the steps come to is another one than was recorded."""
+    problems: list[str]
+    """What is wrong with its answer, if that does not fit the schema."""
 
 
 def read_plan(steps: Mapping[str, Any]) -> Plan:
@@ -385,7 +387,8 @@ def read_turns(steps: Mapping[str, Any]) -> list[Turn]:
             calls = calls_of(kept)
             judged = [] if base.endswith(".last") else steps.get(f"guard/{turn[1:]}", {}).get("calls", [])
             made = _made(turn, calls, plan, judged, steps)
-            found.append(Turn(number, step, label, kept, judged, made, drift))
+            problems = [] if calls or request.schema is None else find_misfits(request.schema, kept)
+            found.append(Turn(number, step, label, kept, judged, made, drift, problems))
             ended = [one for one in made if one is not None]
             if calls and len(ended) == len(calls):
                 transcript.add(turn, kept, ended)
@@ -457,10 +460,6 @@ def turn_of(number: int, base: str) -> str:
 
 def mend(request: Request, schema: Any, kept: Mapping[str, Any]) -> Request:
     """The request after an answer that does not fit."""
-    message = read_message(kept)
-    _, _, problems = read_answer(schema, message.text)
-    if kept["finish"] == "length":
-        problems = ["it was cut off because it is too long; say less", *problems]
-    said = Message("assistant", (Text(message.text or "(nothing)"),))
-    mended = ask_to_mend(request, said, problems)
+    said = Message("assistant", (Text(read_message(kept).text or "(nothing)"),))
+    mended = ask_to_mend(request, said, find_misfits(schema, kept))
     return msgspec.structs.replace(mended, tool_choice="none") if request.prefix.tools else mended

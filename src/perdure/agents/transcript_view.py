@@ -26,7 +26,7 @@ from perdure.agents.transcript import (
     read_turns,
     turn_of,
 )
-from perdure.llms.durable import rebuild
+from perdure.llms.durable import find_misfits, rebuild
 from perdure.llms.port import Call, Image, Message, Request
 from perdure.model.money import Usage
 
@@ -88,8 +88,11 @@ def turns_of(kind: str, steps: Mapping[str, Any], now: Open) -> list[Callable[[]
     if "request" not in steps:
         return []
     hashes = rebuild(dict(steps))
+    schema = steps["request"].get("schema")
     return [
-        lambda number=number, step=step: _answer(number, step, steps[step], hashes[step] != steps[step]["request"])  # type: ignore[misc]
+        lambda number=number, step=step: _answer(  # type: ignore[misc]
+            number, step, steps[step], schema, hashes[step] != steps[step]["request"]
+        )
         for number, step in enumerate(hashes, 1)
     ]
 
@@ -157,12 +160,13 @@ def _turn(plan: Plan, turn: Turn, steps: Mapping[str, Any], now: Open) -> Row:
             row |= {"result": made.text, "label": str(made.label)}
             row["outcome"] = "refused" if made.denied or "text" in judged else "failed" if made.failed else "made"
         rows.append({"id": id, **row})
-    said = _said(turn.number, turn.step, turn.kept, turn.drift)
+    said = {**_said(turn.number, turn.step, turn.kept, turn.drift), "problems": turn.problems}
     return {**said, "summed_up": find_summary(steps, turn.number), "label": str(turn.label), "calls": rows}
 
 
-def _answer(number: int, step: str, kept: Mapping[str, Any], drift: bool) -> Row:
-    return {**_said(number, step, kept, drift), "summed_up": None, "label": None, "calls": []}
+def _answer(number: int, step: str, kept: Mapping[str, Any], schema: Any, drift: bool) -> Row:
+    problems = [] if schema is None else find_misfits(schema, kept)
+    return {**_said(number, step, kept, drift), "problems": problems, "summed_up": None, "label": None, "calls": []}
 
 
 def _said(number: int, step: str, kept: Mapping[str, Any], drift: bool) -> Row:

@@ -245,6 +245,14 @@ def read_answer(schema: Any, text: str) -> tuple[Any, bool, list[str]]:
     return data, mended, find_problems(schema, data)
 
 
+def find_misfits(schema: Any, kept: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an answer that is kept, as the model is told it; nothing, if it fits. It may take time."""
+    _, _, problems = read_answer(schema, msgspec.convert(kept["message"], Message).text)
+    if problems and kept["finish"] == "length":
+        problems = ["it was cut off because it is too long; say less", *problems]
+    return problems
+
+
 def ask_to_mend(request: Request, message: Message, problems: list[str]) -> Request:
     """The same conversation, with the answer that does not fit and what is wrong with it."""
     answered = message if message.parts else Message("assistant", (Text("(nothing)"),))
@@ -263,10 +271,7 @@ def rebuild(steps: dict[str, Any]) -> dict[str, str]:
             found[name] = hash_of(shape(request, **kept["sent"]))
             message = msgspec.convert(kept["message"], Message)
             if request.schema is not None:
-                _, _, problems = read_answer(request.schema, message.text)
-                if kept["finish"] == "length":
-                    problems = ["it was cut off because it is too long; say less", *problems]
-                request = ask_to_mend(request, message, problems)
+                request = ask_to_mend(request, message, find_misfits(request.schema, kept))
     return found
 
 

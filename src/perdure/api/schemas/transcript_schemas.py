@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from perdure.api.schemas.general_schemas import Maybe, NodeState, View
+from perdure.api.schemas.general_schemas import Error, Maybe, NodeState, View
 from perdure.api.schemas.usage_schemas import Usage
 
 Verdict = Literal["allow", "ask", "deny", "invalid"]
@@ -115,6 +115,8 @@ class Turn(View, frozen=True, kw_only=True):
     tries: int
     drift: bool
     """The request that the steps come to is another one than was sent: the code that makes requests has changed since."""
+    problems: list[str]
+    """What is wrong with an answer that does not fit the schema: the model was told it, or the node failed."""
     summed_up: str | None
     """What the model was told in place of its older turns from here on; null: they were told as before."""
     label: str | None
@@ -129,6 +131,8 @@ class Transcript(View, frozen=True, kw_only=True):
     item: int | None
     type: str
     state: NodeState
+    error: Error | None
+    """Why the node failed."""
     seq: int
     """The number of the last event that this counts."""
     sealed: bool

@@ -134,6 +134,8 @@ def _lines(view: dict[str, Any]) -> Iterator[Line]:
     if view["asking"] is not None:
         yield "", "now", f"the model is asked ({view['asking']})", "cyan"
     yield "", "used", _used(view["usage"]), None
+    if view.get("error") and view["state"] == "failed":
+        yield "", "failed", f"{view['error']['code']}: {view['error'].get('message', '')}", "red"
 
 
 def _turn(turn: dict[str, Any]) -> Iterator[Line]:
@@ -152,6 +154,8 @@ def _turn(turn: dict[str, Any]) -> Iterator[Line]:
         yield "  ", "says", turn["said"], None
     if turn["finish"] not in ("stop", "calls"):
         yield "  ", "ended", turn["finish"], "yellow"
+    if turn.get("problems"):  # a server of before does not say it
+        yield "  ", "does not fit", "; ".join(turn["problems"]), "red"
     for call in turn["calls"]:
         yield "  ", f"{call['id']} calls", f"{call['tool']} {compact(call['arguments'], 100_000)}", "bold"
         yield from (("    ", *line) for line in _judgement(call))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from perdure.client.views.general_views import NodeState
+from perdure.client.views.general_views import Error, NodeState
 from perdure.client.views.usage_views import Usage
 
 Verdict = Literal["allow", "ask", "deny", "invalid"]
@@ -111,6 +111,8 @@ class Turn(TypedDict):
     tries: int
     drift: bool
     """The request that the steps come to is another one than was sent: the code that makes requests has changed since."""
+    problems: list[str]
+    """What is wrong with an answer that does not fit the schema: the model was told it, or the node failed."""
     summed_up: str | None
     """What the model was told in place of its older turns from here on; null: they were told as before."""
     label: str | None
@@ -125,6 +127,8 @@ class Transcript(TypedDict):
     item: int | None
     type: str
     state: NodeState
+    error: Error | None
+    """Why the node failed."""
     seq: int
     """The number of the last event that this counts."""
     sealed: bool

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from perdure.agents.transcript_view import TALKING, WHAT_IF, Open, guarded, head_of, page_of, talk_of, turns_of
 from perdure.budget import Budget
 from perdure.kernel.state import Activation, State
@@ -44,6 +46,7 @@ async def transcript_of(engine: Engine, state: State, which: Which, after: int, 
         "item": which.item,
         "type": kind,
         "state": found.state.value,
+        "error": None if found.error is None else msgspec.to_builtins(found.error),
         "seq": state.seq,
         "sealed": sealed,
         "asking": _now(found).asking,
