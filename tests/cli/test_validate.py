@@ -212,6 +212,15 @@ def test_everything_is_said_at_once_types_and_configs_too(shell, tmp_path):
     }
 
 
+def test_what_is_wrong_in_a_node_whose_id_is_no_identifier_has_its_place(shell, tmp_path):
+    (tmp_path / "w.yaml").write_text('name: w\nnodes:\n  - {id: "b \\"c", type: task, config: {func: "json:dumps"}}\n')
+    problems = shell.json("validate", "w.yaml", code=2)["problems"]
+    assert [(one["path"], one["line"], one["column"], one["code"]) for one in problems] == [
+        ("nodes[0].id", 3, 6, "invalid_id"),
+        ("nodes[0].config.func", 3, 40, "unknown_key"),
+    ]
+
+
 def test_a_handler_nobody_has_is_marked_where_it_stands(shell, tmp_path):
     (tmp_path / "handler.json").write_text('{"name": "x", "nodes": [\n{"id": "a", "handler": "nobody_has_it"}]}')
     (problem,) = shell.json("validate", "handler.json")["problems"]

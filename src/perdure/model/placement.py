@@ -15,7 +15,7 @@ from perdure.model.positions import Positions
 from perdure.model.problems import Path, Problem, Problems, format_path
 from perdure.model.reader import Format, read
 
-_NODE = re.compile(r"nodes\.([A-Za-z_][A-Za-z0-9_-]*)")
+_NODE = re.compile(r'nodes(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\[("(?:[^"\\]|\\.)*")\])')
 _PART = re.compile(r'\.([^.\[\]]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
@@ -65,9 +65,10 @@ def read_path(text: str, indexes: dict[str, int]) -> Path:
     path: list[str | int] = []
     position = 0
     if node is not None:
-        if node[1] not in indexes:
+        name = node[1] or msgspec.json.decode(node[2])  # in quotes: it is no identifier, which is a problem of its own
+        if name not in indexes:
             return ()
-        path, position = ["nodes", indexes[node[1]]], node.end()
+        path, position = ["nodes", indexes[name]], node.end()
     elif not text.startswith("["):
         text = f".{text}"
     while position < len(text):
