@@ -45,6 +45,23 @@ def test_a_bad_definition_exits_with_2_and_runs_nothing(shell, tmp_path):
     assert not (tmp_path / ".perdure").exists()
 
 
+def test_a_run_that_lacks_a_function_is_not_started_where_only_this_process_works(shell, tmp_path):
+    (tmp_path / "parts.py").write_text("def give():\n    return 1\n")
+    nodes = [
+        {"id": "a", "type": "task", "config": {"function": "parts:give"}},
+        {"id": "b", "type": "task", "config": {"function": "parts:giev"}},
+        {"id": "c", "type": "task", "config": {"function": "nowhere_at_all:f"}},
+    ]
+    file = workflow(tmp_path, "lacks", *nodes)
+    for more in ([], ["--json"]):
+        text = shell.error("run", file, *more, code=2)
+        assert "it lacks functions: parts:giev, nowhere_at_all:f; nothing was run" in text
+    assert shell.json("runs", "list")["items"] == []
+    (tmp_path / "made.py").write_text("globals()['later'] = lambda: 2\n")
+    file = workflow(tmp_path, "has", {"id": "a", "type": "task", "config": {"function": "made:later"}})
+    assert json.loads(shell.run("run", file).stdout) == {"a": 2}, "what is had when it is imported is run"
+
+
 def test_no_wait_exits_with_3_and_says_how_to_decide(shell, tmp_path):
     file = workflow(tmp_path, "refund", task("a", "echo"), human("review", "a", approvers=["finance"]))
     text = shell.error("run", file, "--run-id", "r1", "--no-wait", code=3)

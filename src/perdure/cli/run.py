@@ -249,7 +249,7 @@ class LocalRun(Session):
                 self._tell("  nothing of its runs is lost, and this command goes on with this one:")
                 self._tell(f"    {tell_end(engine)}")
             return self.run_id
-        if not await self._hold(engine, work=False) and not engine.distributed:
+        if not await self._hold(engine, new=compiled) and not engine.distributed:
             self._tell(f"{holder(engine)} runs this database; the run is handed to it, and followed here.")
             for line in tell_newer(self.source, self.db):
                 self._tell(line)
@@ -313,7 +313,18 @@ class LocalRun(Session):
             leave(ExitCode.USAGE)
         return compiled
 
-    async def _hold(self, engine: Any, *, work: bool = True) -> bool:
+    def _refuse_missing(self, compiled: Compiled) -> None:
+        """Start no run whose functions are not here, where no other process could have them."""
+        from perdure.cli.frame.function_checks import find_missing, folders_of
+
+        if self.source.kind is not None and (missing := find_missing(compiled, folders_of(self.source.name))):
+            what = "a function" if len(missing) == 1 else "functions"
+            say(
+                f"{self.source.name}: only this process works here, and it lacks {what}: {', '.join(missing[:10])}; nothing was run"
+            )
+            leave(ExitCode.USAGE)
+
+    async def _hold(self, engine: Any, *, new: Compiled | None = None) -> bool:
         """Become the process that works, and say what else it works on. A new run is executed only once it is shown, so
         that the output of its functions comes after that."""
         from perdure.cli.frame.others import tell
@@ -321,8 +332,10 @@ class LocalRun(Session):
         engine.others = "none" if self.only else "uncrashed"
         engine.drives_triggers = False
         others = await self._service(engine).upkeep.other_work(self.run_id)
-        if not await engine.hold(work=work):
+        if not await engine.hold(work=new is None):
             return False
+        if new is not None:
+            self._refuse_missing(new)
         for line in tell(others, self.run_id, only=self.only):
             self._tell(line)
         return True

@@ -97,6 +97,21 @@ def check_files(compiled: Compiled, folders: list[Path], *, elsewhere: bool = Fa
     return _check_all(find_calls(compiled), folders, elsewhere=elsewhere)
 
 
+def find_missing(compiled: Compiled, folders: list[Path]) -> list[str]:
+    """The functions that cannot be had in this process. Imports those that seem to be missing, as a run would."""
+    names = list(dict.fromkeys(call.reference for call in find_calls(compiled)))
+    return [name for name in names if _check_all([Call("", "", name, msgspec.UNSET)], folders) and not _is_had(name)]
+
+
+def _is_had(reference: str) -> bool:
+    """Whether it can be had, or its module raises something when it is imported: of that a run shows the lines."""
+    try:
+        functions.resolve(reference)
+    except functions.FunctionNotFound as error:
+        return not isinstance(error.__cause__, ModuleNotFoundError | SyntaxError | None)
+    return True
+
+
 def check_config(what: str, config: Any, folders: list[Path]) -> tuple[Problem, ...]:
     """The same warnings for the config of one task, outside a definition: only about files here, since workers
     elsewhere may execute it."""
