@@ -18,6 +18,8 @@ from perdure.llms.port import Request as Asked
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.nodes import builtin
 from perdure.runtime.coordinator.requests import Request
+from perdure.service import Service
+from perdure.service.errors import InputsInvalid
 from perdure.transport import AgentTerms
 from tests.agents.desk import Journal, fails, tools, work
 from tests.engine.helpers import (
@@ -30,6 +32,7 @@ from tests.engine.helpers import (
     state_of,
     task,
     transform,
+    until,
     workflow,
 )
 
@@ -205,6 +208,22 @@ def test_a_way_that_an_agent_has_added_is_as_bad_as_the_worst_that_it_may_lead_t
     assert effects == {"refund": "send", "nothing": "read", "added": "send"}
     harmless = Plan(Asked(model="m"), routes=WAYS)
     assert route_tool(harmless, ["added"]).effect == "read"
+
+
+async def test_a_way_that_the_agent_may_not_go_is_refused_when_it_is_named(tmp_path):
+    one = {key: value for key, value in LEADS["nodes"][0].items() if key != "capabilities"} | {"config": agent()}
+    one["branch"] = {"type": "agent_driven", "available_next_nodes": ["refund", "nothing"], "approve": True}
+    with ScriptedModel(goes("refund")):
+        async with running(tmp_path) as engine:
+            approvals = Service.of_owner(engine).approvals
+            await start(engine, {"name": "w", "nodes": [one, *LEADS["nodes"][1:]]})
+            [approval] = (await until(engine, lambda state: bool(state.approvals))).approvals
+            for wrong in ({"next_nodes": ["zzz"]}, {"next_nodes": "refund"}, "refund"):
+                with pytest.raises(InputsInvalid, match="next_nodes is a list of nothing, refund"):
+                    await approvals.decide(approval, "approve", data={"arguments": wrong}, by="ann")
+            data = {"arguments": {"next_nodes": ["nothing"]}}
+            assert (await approvals.decide(approval, "approve", data=data, by="ann"))["state"] == "decided"
+            assert (await ended(engine)).state == "completed"
 
 
 async def test_no_patch_of_an_agent_goes_a_way_that_a_policy_denies(tmp_path):

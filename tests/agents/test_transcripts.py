@@ -13,6 +13,7 @@ from perdure.errors import NotFound
 from perdure.llms.scripted.scripted_model import ScriptedModel
 from perdure.runtime.coordinator.requests import Request
 from perdure.service import Service
+from perdure.service.errors import InputsInvalid
 from perdure.transport import AgentTerms
 from tests.agents.desk import Journal, enter, tools, work
 from tests.agents.test_loop import call
@@ -209,6 +210,9 @@ async def test_an_approval_says_why_its_call_was_not_made(tmp_path):
             [approval] = (await until(engine, lambda state: bool(state.approvals))).approvals
             assert (await approvals.get(approval))["not_made"] is None
             data = {"arguments": {"to": "ann", "text": 7}}
+            with pytest.raises(InputsInvalid, match="mail cannot be called so: its arguments do not fit: text: 7"):
+                await approvals.decide(approval, "approve", data=data, by="ann")
+            assert (await approvals.get(approval))["state"] == "pending"
             await engine.runs.request(
                 Request(kind="vote", run_id="r1", approval=approval, decision="approve", by="ann", data=data)
             )

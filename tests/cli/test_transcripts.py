@@ -74,26 +74,30 @@ def test_the_log_of_guards_and_the_approval_say_what_a_person_changed_and_why_a_
 ):
     tool = {"function": "tests.cli.work:say", "effect": "send", "approve": "always"}
     node = {"id": "helper", "type": "agent", "config": {"model": "scripted", "prompt": "Say it.", "tools": [tool]}}
-    file = workflow(tmp_path, "tell", node)
+    policies = [{"when": "tool == 'say' && args.text == 'never'", "then": "deny"}]
+    file = workflow(tmp_path, "tell", node, policies=policies)
     rules: list[dict[str, Any]] = [
         {"when": {"turn": 1}, "calls": [{"name": "say", "arguments": {"text": "hello"}}]},
         {"say": "Done."},
     ]
     with ScriptedModel(rules), monkeypatch.context() as patched:
         patched.setattr(llms, "configure", lambda models: None)  # the commands have no agents file
-        for run, given in (("h1", {"text": "bye"}), ("h2", {"txt": "bye"})):
+        for run, given in (("h1", {"text": "bye"}), ("h2", {"text": "never"})):
             shell.run("run", file, "--run-id", run, "--no-wait", code=3)
+            wrong = ("--data", json.dumps({"arguments": {"txt": "bye"}}))
+            refused = shell.error("approvals", "approve", run, "--by", "ann", *wrong, code=2)
+            assert "say cannot be called so: its arguments do not fit: " in refused
             shell.run("approvals", "approve", run, "--by", "ann", "--data", json.dumps({"arguments": given}))
             shell.run("run", file, "--run-id", run)
     assert 'changed to: {"text":"bye"}' in shell.run("runs", "guards", "h1").stdout
     assert "not made" not in shell.run("runs", "guards", "h1").stdout
     said = shell.run("runs", "guards", "h2").stdout
-    assert 'changed to: {"txt":"bye"}' in said
-    assert "not made: A person changed the call. say was not called: its arguments do not fit: " in said
+    assert 'changed to: {"text":"never"}' in said
+    assert "not made: A person changed the call, and that is not allowed by policy[0]: " in said
     view = shell.run(
         "approvals", "show", shell.json("approvals", "list", "--state", "decided")["items"][1]["approval_id"]
     )
-    assert re.search(r'^gave +{"arguments":{"txt":"bye"}}$', view.stdout, re.MULTILINE)
+    assert re.search(r'^gave +{"arguments":{"text":"never"}}$', view.stdout, re.MULTILINE)
     assert re.search(r"^not made +A person changed the call", view.stdout, re.MULTILINE)
 
 

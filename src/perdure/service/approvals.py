@@ -21,6 +21,7 @@ from perdure.kernel.segments import show
 from perdure.kernel.state import State
 from perdure.plain_text import find_name_trouble
 from perdure.runtime.coordinator.requests import Request
+from perdure.service.changed_calls import check_changed_call
 from perdure.service.decisions import find_decisions, find_requesters
 from perdure.service.diffs import diff_values
 from perdure.service.errors import Invalid, Trouble
@@ -199,6 +200,8 @@ class Approvals:
         if by is not None and not local:
             raise Forbidden(f"{tenancy.by} can decide in no other name; leave 'approver' out")
         seat = None if local else await self._check_seat(row)
+        if decision == "approve" and isinstance(data, dict) and "arguments" in data and row.state == "pending":
+            await check_changed_call(self._engine, row, data["arguments"], tenancy.budget)
         request = Request(
             kind="vote",
             run_id=row.run_id,
