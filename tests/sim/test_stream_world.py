@@ -44,7 +44,7 @@ def test_every_reader_is_given_what_was_yielded_and_the_sums_are_right(start: in
     assert {"chunks_late", "chunks_lost", "chunks_doubled"} <= faults
 
 
-@pytest.mark.parametrize("seed", [83, SEVERAL + 43, SEVERAL + 47, SEVERAL + 103, SEVERAL + 305])
+@pytest.mark.parametrize("seed", [83, 120986, SEVERAL + 43, SEVERAL + 47, SEVERAL + 103, SEVERAL + 305])
 def test_histories_that_were_broken_are_not(seed: int) -> None:
     """Two attempts of one reader woke each other for ever; readers of the time before a restore kept their slots for ever, of a run that there was no more, too;
     who read after a restore was given chunks of before; and who was stopped while it yielded left a task."""

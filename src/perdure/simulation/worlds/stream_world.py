@@ -79,7 +79,10 @@ class StreamingHandlers(Handlers):
             return await super().handle(config, ctx)
         fault, _ = self._begin(ctx)
         try:
-            script = _Script(self._flow, config["args"], ctx, fault)
+            args = config["args"]
+            if "kind" not in args:  # a rerun with arguments that somebody made up: it does what the node does
+                args = self._flow.script_of(ctx.node)
+            script = _Script(self._flow, args, ctx, fault)
             return await (script.add_up() if script.kind == "sink" else ctx.give(script.play()))
         finally:
             self._end()
@@ -203,10 +206,16 @@ class StreamWorld(World):
         """Whether an edition of it may be made by several executions."""
         return any(one["id"] == node and one["stream"]["restart"] != "anew" for one in self.flow["nodes"])
 
+    def script_of(self, node: str) -> dict[str, Any]:
+        """What it does."""
+        found = next(one for one in self.flow["nodes"] if one["id"] == node)
+        script: dict[str, Any] = found["config"]["args"]
+        return script
+
     def lies(self, node: str) -> bool:
         """Whether it says that it repeats itself, and does not."""
         found = next(one for one in self.flow["nodes"] if one["id"] == node)
-        return found["stream"]["restart"] == "repeat" and bool(found["config"]["args"]["lies"])
+        return found["stream"]["restart"] == "repeat" and bool(self.script_of(node)["lies"])
 
     def run(self) -> World:
         before = outflow.PART_BYTES, outflow.MOST_BEHIND
