@@ -1,17 +1,22 @@
 """What a node yields, over HTTP: as it comes, resumable by edition and number, and from blobs when it has ended."""
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from perdure.runtime.worker import outflow
 from tests.api.helpers import API, serving
 from tests.engine import tasks
 from tests.engine.conftest import _nothing_left
 from tests.engine.helpers import DEADLINE, until_true, workflow
 
 __all__ = ["_nothing_left"]
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -113,3 +118,88 @@ async def test_what_is_no_stream_is_not_found_and_a_position_that_is_none_is_ref
         f"/runs/{run_id}/nodes/a/chunks?after=7": 400,
     }.items():
         assert (await server.get(path)).status_code == status, path
+
+
+async def figures(server) -> dict[str, float]:
+    lines = (await server.client.get("/metrics")).text.splitlines()
+    found = [line.split() for line in lines if line.startswith("perdure_stream_") and "_created" not in line]
+    return {name.removeprefix("perdure_stream_"): float(value) for name, value in found}
+
+
+NONE = {
+    'chunks_total{way="yielded"}': 0,
+    'chunks_total{way="read"}': 0,
+    "bytes_total": 0,
+    "stalls_total": 0,
+    "unread": 0,
+    **{f'editions_total{{reason="{reason}"}}': 0 for reason in ("end", "failed", "cancelled", "restart")},
+}
+
+
+async def look_at_what_waits(server) -> None:
+    """Figures of a stream whose reader waits, and of the same when it has ended."""
+    waiting = workflow(
+        node("a", "gated", args={"n": 12}),
+        node("b", "wait_and_add"),
+        edges=[{"from": "a", "to": "b.numbers"}],
+        name="waiting",
+    )
+    assert await figures(server) == NONE
+    run_id = (await server.start(waiting, wait=0))["run_id"]
+
+    async def three_are_unread() -> bool:
+        return (await figures(server))["unread"] == 3
+
+    await until_true(three_are_unread, "three chunks wait for their reader")
+    tasks.gate_of(f"read {run_id}").set()
+    tasks.gate_of(f"three {run_id}").set()
+
+    async def has_ended() -> bool:
+        return (await server.ok(f"/runs/{run_id}"))["state"] == "completed"
+
+    await until_true(has_ended, "the run has ended")
+    ended = {'chunks_total{way="yielded"}': 12, 'chunks_total{way="read"}': 12, "bytes_total": 15}
+    assert await figures(server) == NONE | ended | {'editions_total{reason="end"}': 1}
+
+
+async def test_figures_say_what_was_yielded_and_read_and_what_waits(server):
+    await look_at_what_waits(server)
+
+
+async def test_every_figure_of_streams_is_in_the_guide(server):
+    page = (ROOT / "docs/guides/streams.md").read_text()
+    names = {re.sub(r"{.*", "", name) for name in await figures(server)}
+    assert names
+    assert [name for name in sorted(names) if f"`perdure_stream_{name}`" not in page] == []
+
+
+async def test_figures_say_that_a_producer_went_on_without_its_reader(server, monkeypatch):
+    monkeypatch.setattr(outflow, "MOST_BEHIND", 10)
+    monkeypatch.setattr(outflow, "STALL_SECONDS", 0.01)
+    edges = [("a", "left.numbers"), ("a", "right.numbers"), ("left", "join.left"), ("right", "join.right")]
+    diamond = workflow(
+        node("a", "count", args={"n": 500}, stream={"collect": "count"}),
+        node("left", "double", stream={"collect": "count"}),
+        node("right", "double", stream={"collect": "count"}),
+        node("join", "one_after_the_other"),
+        edges=[{"from": source, "to": target} for source, target in edges],
+        name="diamond",
+    )
+    assert (await server.start(diamond))["state"] == "completed"
+    found = await figures(server)
+    assert found["stalls_total"] > 0
+    assert (found['chunks_total{way="yielded"}'], found['chunks_total{way="read"}']) == (1500, 2000)
+    assert (found["unread"], found['editions_total{reason="end"}']) == (0, 3)
+
+
+async def test_figures_say_that_an_edition_began_anew(server):
+    anew = workflow(
+        node("a", "fails_once", args={"n": 40}, retry={"max_attempts": 3, "backoff_ms": 1}),
+        node("b", "add_and_tell"),
+        edges=[{"from": "a", "to": "b.numbers"}],
+        name="anew",
+    )
+    assert (await server.start(anew))["state"] == "completed"
+    found = await figures(server)
+    ends = {reason: found[f'editions_total{{reason="{reason}"}}'] for reason in ("end", "restart", "failed")}
+    assert (ends, found['chunks_total{way="yielded"}']) == ({"end": 1, "restart": 1, "failed": 0}, 60)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.helpers import mounted, served
 from tests.api.test_access import body_of, fill, operations
+from tests.api.test_chunks import look_at_what_waits
 from tests.api.test_runs import ENDED_AT_ONCE, SIGNALLED, TWO
 from tests.api.test_stream import read, stream
 from tests.distributed.conftest import deployment
@@ -40,6 +41,13 @@ async def test_any_process_starts_follows_decides_and_shows(deployment):
         assert [answer.status_code for answer in answers].count(201) == 1
         for server in servers:
             assert [one["slots"] for one in (await server.ok("/queues"))["items"]] == [100]
+
+
+async def test_figures_of_streams_are_those_of_the_worker_of_the_process_that_is_asked(deployment):
+    first = await deployment.coordinator()
+    await first.work()
+    async with served(first) as one, asyncio.timeout(60):
+        await look_at_what_waits(one)
 
 
 @pytest.mark.parametrize(("value", "state", "outputs", "code"), ENDED_AT_ONCE)

@@ -101,6 +101,12 @@ async def add_and_tell(numbers: perdure.Stream[int], ctx: perdure.Context) -> in
     return total
 
 
+async def wait_and_add(numbers: perdure.Stream[int], ctx: perdure.Context) -> int:
+    """Take nothing before the gate is open."""
+    await gate_of(f"read {ctx.run_id}").wait()
+    return await add(numbers)
+
+
 async def rescue(numbers: perdure.Stream[int]) -> str:
     found = 0
     try:

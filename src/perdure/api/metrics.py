@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from perdure.api.stream_metrics import StreamMetrics
 from perdure.api.trigger_metrics import TriggerMetrics
 from perdure.kernel import events as e
 from perdure.kernel.state import State
@@ -43,7 +44,7 @@ class Metrics:
             "perdure_http_request_seconds", "Time to an answer", ("route",), buckets=_BUCKETS, registry=registry
         )
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._triggers = TriggerMetrics(registry)
+        self._triggers, self._chunks = TriggerMetrics(registry), StreamMetrics(registry)
         hooks = Counter(
             "perdure_hooks", "Deliveries to webhooks, by what became of them", ("outcome",), registry=registry
         )
@@ -71,6 +72,8 @@ class Metrics:
             self._events[event.type].inc()
             if event.type.startswith("trigger.") or (event.type == "node.retrying" and event.node in state.triggers):
                 self._triggers.heard(state, event)
+            elif isinstance(event, e.StreamClosed):
+                self._chunks.heard(event)
             if event.type in _ENDS:
                 self._ended[event.type].inc()
         if state.triggers:
@@ -100,6 +103,8 @@ class Metrics:
     def text(self) -> bytes:
         worker = self._engine.worker
         self._running.set(0 if worker is None else len(worker.running))
+        if worker is not None:
+            self._chunks.sum_up(worker.streamed)
         coordinator = self._engine.coordinator
         self._triggers.sum_up(
             lambda run_id: coordinator is not None and coordinator.share.holds(run_id), self._engine.clock.now()

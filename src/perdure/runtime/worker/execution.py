@@ -50,6 +50,7 @@ from perdure.runtime.worker.outputs import check_step
 from perdure.runtime.worker.reporter import Reporter
 from perdure.runtime.worker.sayings import choice_of, inputs_of, plain
 from perdure.runtime.worker.stalls import Timed
+from perdure.runtime.worker.streamed import Streamed
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.spending import Refused, Terms
 from perdure.streams import Flowed, Streams
@@ -76,26 +77,23 @@ class Execution:
         leaving: Leaving,
         release: Callable[[Attempt], None],
         shared: SharedValues,
+        streamed: Streamed,
         keep_line: Callable[[LogLine], None] | None = None,
         device: str = "",
         streams: Streams | None = None,
     ) -> None:
         self._transport = transport
-        self._clock = clock
-        self._handlers = handlers
+        self._clock, self._handlers = clock, handlers
         self.worker_id = worker_id
         self.threads = threads
         self._processes = processes
-        self._reporter = reporter
-        self._watch = watch
+        self._reporter, self._watch = reporter, watch
         self._claims = claims
-        self._filling = filling
-        self._leaving = leaving
+        self._filling, self._leaving = filling, leaving
         self._release = release
         self._keep_line = keep_line
-        self.shared = shared
-        self.device = device
-        self._streams = streams
+        self.shared, self.device = shared, device
+        self._streams, self._streamed = streams, streamed
         self.loop = asyncio.get_running_loop()
         self._contexts: dict[str, WorkerContext] = {}
         self.monotonic = clock.monotonic
@@ -315,7 +313,7 @@ class Execution:
         if task.flow is not None and task.flow.reads:
             ask = partial(self._say, attempt, Flowed(waits=True))
             load = partial(self._load_with_bodies, task)
-            attempt.inflows = Inflows(self._store_of(task), task, task.flow.reads, self.loop, load, ask)
+            attempt.inflows = Inflows(self._store_of(task), task, task.flow.reads, self.loop, load, ask, self._streamed)
         if found.is_async and task.inputs and not found.inputs_on_demand:
             await context.prepare_inputs()
         self._begin(attempt)
@@ -353,7 +351,8 @@ class Execution:
         report, store = partial(self._say, attempt), partial(self._leaving.store, task)
         streams, spec = self._store_of(task), task.flow.out
         load, scrubber = partial(self._load_part, task), self._leaving.scrubber
-        attempt.outflow = make_outflow(streams, task, spec, report=report, store=store, load=load, scrubber=scrubber)
+        make = partial(make_outflow, streams, task, spec, report=report, store=store, load=load)
+        attempt.outflow = make(streamed=self._streamed, scrubber=scrubber)
         return attempt.outflow
 
     async def _say(self, attempt: Attempt, flowed: Flowed) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from perdure.chunks import Stream
 from perdure.outcomes import Failure, StreamBroken
 from perdure.pieces import count
+from perdure.runtime.worker.streamed import Streamed
 from perdure.streams import ASK_SECONDS, Chunks, Kept, Over, Source, Streams, Superseded, cursor_of, link, stream_name
 from perdure.threads import aside
 from perdure.transport import Task
@@ -53,6 +54,7 @@ class _Feed:
         source: Source,
         load: Callable[[str, bool], Awaitable[tuple[list[Any], list[bytes]]]],
         ask: Callable[[], Awaitable[None]],
+        streamed: Streamed,
     ) -> None:
         self.source = source
         self.position = source.after
@@ -67,6 +69,7 @@ class _Feed:
         self.error = ""
         self.superseded = False
         self._tenant = task.tenant
+        self._streamed = streamed
         self._streams = streams
         self._stream = stream_name(task.run_id, source.node, source.port, task.tenant, task.incarnation)
         # The next attempt takes the place of this one: who has died holds nobody up for longer than that.
@@ -119,6 +122,7 @@ class _Feed:
 
     def _put_ready(self, values: list[Any], bodies: list[bytes]) -> None:
         self.ready = values[::-1]
+        self._streamed.read += len(values)
         if self.source.repeats:
             self._bodies = bodies[::-1]
 
@@ -261,8 +265,9 @@ class Inflows:
         loop: asyncio.AbstractEventLoop,
         load: Callable[[str, bool], Awaitable[tuple[list[Any], list[bytes]]]],
         ask: Callable[[], Awaitable[None]],
+        streamed: Streamed,
     ) -> None:
-        self._feeds = [_Feed(streams, task, source, load, ask) for source in sources]
+        self._feeds = [_Feed(streams, task, source, load, ask, streamed) for source in sources]
         names = dict.fromkeys(source.into for source in sources)
         self.by_name: dict[str, Inflow] = {
             name: Inflow([feed for feed in self._feeds if feed.source.into == name], loop) for name in names

@@ -14,6 +14,7 @@ from perdure.kernel.values import Part
 from perdure.outcomes import Failure
 from perdure.runtime.worker import outflow
 from perdure.runtime.worker.outflow import LARGEST_LIST, Outflow, Port
+from perdure.runtime.worker.streamed import Streamed
 from perdure.secrets.scrubber import Scrubber
 from perdure.streams import Flowed, Name, Outgoing, Streams, link
 from perdure.transport import Task
@@ -118,9 +119,10 @@ class Covered(Outflow):
         report: Callable[[Flowed], Awaitable[None]],
         store: Callable[[bytes], Awaitable[str]],
         load: Callable[[str], Awaitable[Any]],
+        streamed: Streamed,
         scrubber: Scrubber | None = None,
     ) -> None:
-        super().__init__(streams, task, spec, report=report, store=store, scrubber=scrubber)
+        super().__init__(streams, task, spec, report=report, store=store, streamed=streamed, scrubber=scrubber)
         self._load = load
         self._covering = 0
         self._ports = {name: _Covering() for name in self._ports}
@@ -235,10 +237,11 @@ def make_outflow(
     report: Callable[[Flowed], Awaitable[None]],
     store: Callable[[bytes], Awaitable[str]],
     load: Callable[[str], Awaitable[Any]],
+    streamed: Streamed,
     scrubber: Scrubber | None = None,
 ) -> Outflow:
     """The outflow of an attempt, by what its node says of `restart`."""
     if spec.restart == "checkpoint":
-        return Covered(streams, task, spec, report=report, store=store, load=load, scrubber=scrubber)
+        return Covered(streams, task, spec, report=report, store=store, load=load, streamed=streamed, scrubber=scrubber)
     kind = Repeating if spec.restart == "repeat" else Outflow
-    return kind(streams, task, spec, report=report, store=store, scrubber=scrubber)
+    return kind(streams, task, spec, report=report, store=store, streamed=streamed, scrubber=scrubber)

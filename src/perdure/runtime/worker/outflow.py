@@ -16,12 +16,14 @@ import msgspec
 
 from perdure.kernel.values import Part, PortEnd
 from perdure.outcomes import Failure
+from perdure.runtime.worker.streamed import Streamed
 from perdure.secrets.joints import Joints
 from perdure.secrets.scrubber import Scrubber
 from perdure.streams import (
     ASK_SECONDS,
     LARGEST_CHUNK,
     STALL_SECONDS,
+    Behind,
     Flowed,
     Name,
     Outgoing,
@@ -63,6 +65,7 @@ class Port:
         "size",
         "unkept",
         "unkept_size",
+        "unread",
     )
 
     def __init__(self) -> None:
@@ -81,6 +84,8 @@ class Port:
         self.parts: list[Part] = []
         self.behind_at = -1
         """Where the slowest reader was when it was waited for in vain: it is not waited for again before it moves."""
+        self.unread = 0
+        """How many chunks that one had not taken when it was last looked at."""
 
     @property
     def kept(self) -> int:
@@ -96,6 +101,7 @@ class Outflow:
         *,
         report: Callable[[Flowed], Awaitable[None]],
         store: Callable[[bytes], Awaitable[str]],
+        streamed: Streamed,
         scrubber: Scrubber | None = None,
     ) -> None:
         self.superseded = False
@@ -103,6 +109,7 @@ class Outflow:
         self._streams = streams
         self._task = task
         self._spec = spec
+        self._streamed = streamed
         self._report = report
         self._store = store
         self._edition = spec.edition or task.attempt
@@ -224,6 +231,8 @@ class Outflow:
         self._is_closed = True  # the pump may be woken in this very moment, and take no notice of being cancelled
         if self._pumping is not None:
             self._pumping.cancel()
+        for port in self._ports.values():
+            self._note_unread(port, 0)
 
     def _output(self, before: list[Any]) -> Any:
         out = self._ports["out"]
@@ -272,12 +281,16 @@ class Outflow:
             for name, port in self._ports.items():
                 if port.sent:
                     await self._append(self._name(name), port)
+                    if name in self._spec.read:
+                        await self._find_slowest(self._name(name), port)
 
     async def _send(self, name: str, port: Port) -> None:
         if not self._opened:  # nothing is written before the journal has let this execution write
             self._opened = True
             await self._open()
         chunks, port.pending = port.pending, []
+        self._streamed.yielded += len(chunks)
+        self._streamed.yielded_bytes += sum(map(len, chunks))
         await self._accept(name, port, chunks)
         if name in self._spec.read:
             await self._wait_for_readers(self._name(name), port)
@@ -340,13 +353,24 @@ class Outflow:
         """Wait while the slowest reader is too far behind, unless it does not move: then it may wait for another stream,
         and a producer that waited for it would wait for itself (rule 68)."""
         while True:
-            behind = await self._streams.behind(stream, self._edition)
+            behind = await self._find_slowest(stream, port)
             far = behind.size > self._spec.buffer or port.sent - behind.number > MOST_BEHIND
             if not far or behind.number == port.behind_at:
                 return
             if not await self._streams.progress(stream, self._edition, behind.number, STALL_SECONDS):
                 port.behind_at = behind.number
+                self._streamed.stalls += 1
                 return
+
+    async def _find_slowest(self, stream: Name, port: Port) -> Behind:
+        behind = await self._streams.behind(stream, self._edition)
+        self._note_unread(port, port.sent - behind.number)
+        return behind
+
+    def _note_unread(self, port: Port, unread: int) -> None:
+        unread = 0 if self._is_closed else max(0, unread)
+        self._streamed.unread += unread - port.unread
+        port.unread = unread
 
 
 class Crossing:

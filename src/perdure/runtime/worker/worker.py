@@ -35,6 +35,7 @@ from perdure.runtime.worker.handlers import Handlers
 from perdure.runtime.worker.heartbeat import Heartbeat, LoopLag
 from perdure.runtime.worker.isolation import ProcessPool
 from perdure.runtime.worker.reporter import Reporter
+from perdure.runtime.worker.streamed import Streamed
 from perdure.runtime.worker.threads import ThreadPool
 from perdure.secrets.vault import Vault
 from perdure.settings import DEFAULTS
@@ -119,6 +120,7 @@ class Worker:
         self._grace_seconds, self._unwind_seconds = grace_seconds, unwind_seconds
         self._tells_starts, self._list_functions = tells_starts, list_functions
         self._process, self._device, self._streams = process, device, streams
+        self.streamed = Streamed()
         self._shared: SharedValues | None = None
         self._lacking: dict[str, None] = {}
         """Functions this process cannot import, oldest first: it is given none while another worker may have them."""
@@ -171,6 +173,7 @@ class Worker:
             keep_line=self._keep_line,
             device=self._device,
             streams=self._streams,
+            streamed=self.streamed,
         )
         has_news = self._has_news if self._tells_starts else None
         heartbeat = Heartbeat(self.beat, self._heartbeat_seconds, self.worker_id, has_news=has_news)
