@@ -282,7 +282,7 @@ class Outflow:
                 if port.sent:
                     await self._append(self._name(name), port)
                     if name in self._spec.read:
-                        await self._find_slowest(self._name(name), port)
+                        await self._look_behind(self._name(name), port)
 
     async def _send(self, name: str, port: Port) -> None:
         if not self._opened:  # nothing is written before the journal has let this execution write
@@ -353,7 +353,7 @@ class Outflow:
         """Wait while the slowest reader is too far behind, unless it does not move: then it may wait for another stream,
         and a producer that waited for it would wait for itself (rule 68)."""
         while True:
-            behind = await self._find_slowest(stream, port)
+            behind = await self._look_behind(stream, port)
             far = behind.size > self._spec.buffer or port.sent - behind.number > MOST_BEHIND
             if not far or behind.number == port.behind_at:
                 return
@@ -362,7 +362,7 @@ class Outflow:
                 self._streamed.stalls += 1
                 return
 
-    async def _find_slowest(self, stream: Name, port: Port) -> Behind:
+    async def _look_behind(self, stream: Name, port: Port) -> Behind:
         behind = await self._streams.behind(stream, self._edition)
         self._note_unread(port, port.sent - behind.number)
         return behind

@@ -80,7 +80,7 @@ class StreamingHandlers(Handlers):
         fault, _ = self._begin(ctx)
         try:
             args = config["args"]
-            if "kind" not in args:  # a rerun with arguments that somebody made up: it does what the node does
+            if "kind" not in args:  # a rerun with arguments that were made up: it does what the node does
                 args = self._flow.script_of(ctx.node)
             script = _Script(self._flow, args, ctx, fault)
             return await (script.add_up() if script.kind == "sink" else ctx.give(script.play()))
